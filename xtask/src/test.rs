@@ -21,7 +21,7 @@ use crate::{
 /// Install what is missing and run every test: format, lints, host, guests.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Leave the guests out.
+    /// Leave the guests out, and the lints of their tests.
     #[arg(long)]
     no_guests: bool,
 }

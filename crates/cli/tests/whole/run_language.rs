@@ -15,7 +15,7 @@ fn printed(program: &str) -> String {
         .join("\n")
 }
 
-/// An index that is known when the program runs is compared with the array's length; beyond it lies 0, which is said with how often it was read.
+/// An index that is only known at run time reads 0 beyond the end of the array, and a warning counts those reads.
 #[test]
 fn elements_outside_of_arrays_are_zero_and_counted() {
     needs_tracing!();

@@ -81,7 +81,7 @@ fn the_last_program_is_run() {
 
 /// Events that are not there are left out without a word, and with `-v` with one.
 #[test]
-fn what_is_ignored_is_told_to_who_asks() {
+fn verbose_names_ignored_probes() {
     needs_tracing!();
     let place = Place::new();
     let program = "config = { missing_probes = ignore } tracepoint:sched:never { @ = count(); } begin { printf(\"ran\\n\"); exit(); }";
@@ -91,11 +91,13 @@ fn what_is_ignored_is_told_to_who_asks() {
         "{}",
         quiet.err
     );
-    let told = place.run(&["run", "-v", "-e", program]).succeeds();
+    let verbose = place.run(&["run", "-v", "-e", program]).succeeds();
     assert!(
-        told.out.contains("ran\n") && told.err.contains("warning: ") && told.err.contains("sched:never"),
+        verbose.out.contains("ran\n")
+            && verbose.err.contains("warning: ")
+            && verbose.err.contains("sched:never"),
         "{}",
-        told.err
+        verbose.err
     );
 }
 

@@ -81,7 +81,7 @@ fn a_live_view_shows_it_where_its_lines_go_to_a_file() {
         } else {
             "tracing "
         };
-        // What other tests do meanwhile may be more than the ring holds: that is said on lines of its own, above.
+        // Other tests may fill the ring meanwhile: lost events have lines of their own above the live one.
         let lines = shown.iter().flat_map(|lines| lines.split("\r\n"));
         let live: Vec<&str> = lines.filter(|line| !line.starts_with("lost ")).collect();
         assert!(!live.is_empty(), "{shown:?}");

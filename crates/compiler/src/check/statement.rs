@@ -255,7 +255,7 @@ impl Checker<'_> {
                 return Err(Reported);
             }
             let known: Vec<String> = self.scopes.iter().flat_map(|s| s.keys().cloned()).collect();
-            // Variables of a macro have names of their own, which nobody wrote.
+            // Expansion appends 'N to the name of a macro's variable: messages show the name as written.
             let written = name.split('\'').next().unwrap_or(name);
             let elsewhere = self.variables.iter().any(|v| v.name == name);
             let hint = if elsewhere {

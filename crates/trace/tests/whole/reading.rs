@@ -174,23 +174,23 @@ fn up_to_when_records_may_be_missing_is_known() {
 }
 
 #[test]
-fn what_a_last_packet_tells_as_lost_was_lost_up_to_its_end() {
+fn losses_of_a_last_packet_end_with_it() {
     let whole = sealed(&mut crooked_ring(1000));
     // The last page with records counts the losses, as in a ring that is full.
     let mut ring = crooked_ring(300);
     let before = sealed(&mut crooked_ring(300));
     ring.lost = 17;
     ring.leave();
-    let mut told = ring.bytes();
-    let last = told.len() - 4096;
-    told[last + offset::TIMESTAMP_END as usize..][..8].copy_from_slice(&1500_u64.to_le_bytes());
-    let found = gaps(&[&told, &whole]);
+    let mut reported = ring.bytes();
+    let last = reported.len() - 4096;
+    reported[last + offset::TIMESTAMP_END as usize..][..8].copy_from_slice(&1500_u64.to_le_bytes());
+    let found = gaps(&[&reported, &whole]);
     let of = |time: u64| found.iter().rfind(|(at, _)| *at == time).unwrap().1;
     assert_eq!((of(1290), of(1301), of(1999)), (u64::MAX, 1500, 1500));
-    // Where it is damaged, too, nothing is known of what is behind it.
-    told.extend_from_slice(&[0; 4096]);
-    assert_eq!(gaps(&[&told, &whole]).last().unwrap(), &(1999, u64::MAX));
-    // Told by a packet without records behind it.
+    // Behind a damaged packet the gap stays open.
+    reported.extend_from_slice(&[0; 4096]);
+    assert_eq!(gaps(&[&reported, &whole]).last().unwrap(), &(1999, u64::MAX));
+    // The same, reported by a packet without records.
     let mut empty = before[before.len() - 4096..].to_vec();
     let mut put = |at: u32, word: u64| empty[at as usize..][..8].copy_from_slice(&word.to_le_bytes());
     put(offset::TIMESTAMP_BEGIN, 1299);
@@ -199,8 +199,8 @@ fn what_a_last_packet_tells_as_lost_was_lost_up_to_its_end() {
     put(offset::SEQUENCE, 2);
     put(offset::DISCARDED, 17);
     put(offset::COMMITTED, page_without_records(0));
-    let told = [before.as_slice(), &empty].concat();
-    let found = gaps(&[&told, &whole]);
+    let reported = [before.as_slice(), &empty].concat();
+    let found = gaps(&[&reported, &whole]);
     assert_eq!((found[0].1, found.last().unwrap()), (0, &(1999, 1400)));
 }
 
