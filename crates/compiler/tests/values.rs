@@ -256,7 +256,7 @@ fn loops_are_in_loops() {
 }
 
 #[test]
-fn loops_read_what_is_gathered() {
+fn loops_read_aggregations() {
     let program = "{ @c[1] = count(); @c[2] = count(); for ($kv : @c) { @[$kv.0] = $kv.1; } }";
     assert_eq!(once(program, &[""]), "@[1]: 1\n@[2]: 1\n");
 }

@@ -4,7 +4,7 @@ use kestrel_trace::process::{Learner, Processes};
 use kestrel_trace::record::Record;
 use kestrel_trace::tasks::Tasks;
 
-/// Background knowledge about a trace, gathered while its records pass.
+/// Background knowledge about a trace, collected while its records pass.
 #[derive(Clone, Debug, Default)]
 pub struct Background {
     /// Names of threads.

@@ -40,12 +40,12 @@ fn counted() -> BTreeMap<String, u64> {
     let json = kestrel(&["handler", "list", "--format", "json"]).success();
     let mut all = BTreeMap::new();
     for line in json.lines() {
-        gather(&serde_json::from_str(line).unwrap(), &mut all);
+        collect(&serde_json::from_str(line).unwrap(), &mut all);
     }
     all
 }
 
-fn gather(value: &Value, all: &mut BTreeMap<String, u64>) {
+fn collect(value: &Value, all: &mut BTreeMap<String, u64>) {
     match value {
         Value::Object(object) => {
             for (name, value) in object {
@@ -53,11 +53,11 @@ fn gather(value: &Value, all: &mut BTreeMap<String, u64>) {
                     Some(number) if name.starts_with("mark") => {
                         *all.entry(name.clone()).or_insert(0) += number
                     }
-                    _ => gather(value, all),
+                    _ => collect(value, all),
                 }
             }
         }
-        Value::Array(values) => values.iter().for_each(|value| gather(value, all)),
+        Value::Array(values) => values.iter().for_each(|value| collect(value, all)),
         _ => {}
     }
 }

@@ -64,7 +64,7 @@ fn functions_are_counted_by_their_addresses() {
     assert!(said(&["-f", "json"]).contains("\"vfs_write\": 2000"));
 }
 
-/// A handler reads what all CPUs gathered as often as it likes: the verifier goes through the loop over them once for each map.
+/// A handler reads an aggregation of all CPUs as often as it likes: the verifier goes through the loop over them once for each map.
 #[test]
 fn a_handler_reads_aggregations_twenty_times() {
     let reads = |map: &str| [map; 5].join(" + ");

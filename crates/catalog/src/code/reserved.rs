@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A table of places that the linker gathered: the kernel's own by symbols, a module's by its section.
+/// A table of places that the linker put together: the kernel's own by symbols, a module's by its section.
 struct Table {
     begin: &'static str,
     end: &'static str,

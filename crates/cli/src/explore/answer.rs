@@ -13,7 +13,7 @@ use kestrel_trace::event::EventClass;
 use kestrel_trace::export::{self, Calls, Export as _, Layout, Style, Text};
 use kestrel_trace::print::{self, shown};
 use kestrel_trace::record::Record;
-use kestrel_trace::report::{self, Gathering, Report};
+use kestrel_trace::report::{self, Report, ReportBuilder};
 use kestrel_trace::stacks::{CallTree, Stacks, Weight};
 use kestrel_trace::symbol::Symbols;
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ impl Source {
         if pass.judge.knows_by_heads() {
             trace.reader.heads_alone();
         }
-        let mut gathering = Gathering::new(report::Options {
+        let mut report = ReportBuilder::new(report::Options {
             processes: trace.processes.clone(),
             symbols: self.symbols.clone(),
             summary: trace.summary.clone(),
@@ -136,11 +136,11 @@ impl Source {
         });
         let mut index = Index::default();
         let whole = pass.run(|record, wanted, _| {
-            gathering.take(record, wanted);
+            report.take(record, wanted);
             index.take(record.time_ns, wanted);
             AfterRecord::GoOn
         })?;
-        let answer = || Answer::Overview(Box::new(gathering.finish(&pass.trace.reader)), index);
+        let answer = || Answer::Overview(Box::new(report.finish(&pass.trace.reader)), index);
         Ok(whole.then(answer))
     }
 

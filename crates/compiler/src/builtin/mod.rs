@@ -26,7 +26,7 @@ pub(crate) use event::reg::REG;
 pub(crate) use event::regs::REGS;
 pub(crate) use output::exit::EXIT;
 pub use row::Builtin;
-pub(crate) use row::{Gather, Use};
+pub(crate) use row::{LowerAggregation, Use};
 pub(crate) use text::str::STR;
 
 use crate::check::aggregation::PendingAggregation;
@@ -191,7 +191,7 @@ pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Check
         BuiltinKind::Statement(check) | BuiltinKind::MapChange(check) => check(checker, usage),
         BuiltinKind::UserAction(verb) => checker.user_space_verb(usage, verb),
         BuiltinKind::Aggregation { check, .. } => {
-            check(checker, usage).and_then(|g| checker.gather(g, usage.span))
+            check(checker, usage).and_then(|pending| checker.bare_aggregation(pending, usage.span))
         }
         BuiltinKind::Value(_) => Err(Reported),
     }))
@@ -210,8 +210,8 @@ pub(crate) fn aggregation(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<
     }
 }
 
-/// The code of an aggregation.
-pub(crate) fn gather(function: &str) -> Option<Gather> {
+/// The function that emits the code of an aggregation.
+pub(crate) fn lower_aggregation(function: &str) -> Option<LowerAggregation> {
     match find(function)?.kind {
         BuiltinKind::Aggregation { lower, .. } => Some(lower),
         BuiltinKind::Value(_)

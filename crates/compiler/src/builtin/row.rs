@@ -40,7 +40,7 @@ pub(super) enum BuiltinKind {
         /// How, and the value that is added, if it takes one.
         check: fn(&mut Checker<'_>, &Use<'_>) -> Checked<PendingAggregation>,
         /// Adds a value (1 where it takes none) to what a map holds.
-        lower: Gather,
+        lower: LowerAggregation,
     },
 }
 
@@ -56,8 +56,8 @@ impl std::fmt::Debug for BuiltinKind {
     }
 }
 
-/// Emits code that adds a value to what a function keeps.
-pub(crate) type Gather = fn(&mut Lower<'_>, &MapPlace, &Aggregation, Vreg) -> Result<(), Error>;
+/// The function of an aggregation that emits the code which adds a value to a map.
+pub(crate) type LowerAggregation = fn(&mut Lower<'_>, &MapPlace, &Aggregation, Vreg) -> Result<(), Error>;
 
 /// A place where a name is used.
 pub(crate) struct Use<'a> {

@@ -1,9 +1,9 @@
-//! Aggregations: what they put into a map.
+//! An aggregation of a handler before its map is known.
 
 use super::tree::Expr;
 use kestrel_trace::aggregate::Aggregation;
 
-/// Aggregation of a map: its function and the gathered value.
+/// An aggregation whose map is not known yet: its function and the value to be added.
 pub(crate) struct PendingAggregation {
     /// The function and its words.
     pub(crate) aggregation: Aggregation,

@@ -171,22 +171,22 @@ impl Checker<'_> {
                 Some(ty) => ty,
                 None => return Err(self.error(span, "what this map holds is not known here")),
             },
-            ValueKind::Gathered(gathered) => {
+            ValueKind::Aggregation(aggregation) => {
                 let place = MapPlace {
                     map: map.clone(),
                     keys: keys.to_vec(),
                 };
-                return match gathered.function.as_number() {
+                return match aggregation.function.as_number() {
                     Some(number) => Ok(Expr::new(
                         ExprKind::Aggregate(place),
-                        super::map::gathered_type(gathered, number),
+                        super::map::aggregation_type(aggregation, number),
                         span,
                     )),
                     None => {
                         let message = format!(
-                            "{} gathers {}(), which handlers cannot read",
+                            "{} holds values of {}(), which handlers cannot read",
                             map.title(),
-                            gathered.function.name()
+                            aggregation.function.name()
                         );
                         Err(self.report(Diagnostic::error(span, message)))
                     }

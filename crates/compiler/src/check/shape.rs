@@ -85,7 +85,7 @@ pub(super) enum Clearing {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Stored {
     Value(Type),
-    Gathered(Aggregation),
+    Aggregation(Aggregation),
 }
 
 /// The type that holds values of both; `None` where there is none.

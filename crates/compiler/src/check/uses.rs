@@ -50,14 +50,14 @@ impl CheckedProbe {
 }
 
 impl CheckedProbe {
-    /// Whether what it gathers, or reads of what was gathered, may take functions beside its own: they find buckets of histograms, and put values of CPUs together.
+    /// Whether its code may need BPF-to-BPF functions: they find the buckets of histograms, and add up the values of all CPUs where an aggregation is read.
     pub fn takes_functions(&self) -> bool {
         let reads = |expr: &Expr| matches!(expr.kind, ExprKind::Aggregate(_));
         let counts = |statement: &Statement| match &statement.kind {
             StatementKind::Map(place, MapChange::Aggregate(_)) => match &place.map.value {
-                ValueKind::Gathered(gathered) => [function::HIST, function::LHIST]
+                ValueKind::Aggregation(aggregation) => [function::HIST, function::LHIST]
                     .map(|one| one.name())
-                    .contains(&gathered.function.name()),
+                    .contains(&aggregation.function.name()),
                 _ => false,
             },
             _ => false,

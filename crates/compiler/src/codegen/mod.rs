@@ -47,7 +47,7 @@ pub fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Gener
     let mut maps = function.maps.clone();
     let mut called = BTreeMap::new();
     for one in std::iter::once(function).chain(callbacks) {
-        own::gather(one, &mut called, &mut maps);
+        own::collect(one, &mut called, &mut maps);
     }
     let mut own = Vec::new();
     for (name, one) in &called {

@@ -1,4 +1,4 @@
-//! The functions of a program that it calls itself: gathered from all its functions, each once, with the maps that all have in common.
+//! The BPF-to-BPF functions of a program: those that its functions call, each once, with the maps that all have in common.
 
 use crate::ir::{Function, MapUse, Op};
 use kestrel_bpf::code::MapRef;
@@ -19,7 +19,7 @@ pub(crate) fn below(function: &Function, frames: &BTreeMap<&str, u32>) -> u32 {
 }
 
 /// Adds what a function calls, and what these call, to `called`; the maps that they refer to join `maps`.
-pub(crate) fn gather<'f>(
+pub(crate) fn collect<'f>(
     function: &'f Function,
     called: &mut BTreeMap<&'f str, Function>,
     maps: &mut Vec<MapUse>,
@@ -29,7 +29,7 @@ pub(crate) fn gather<'f>(
             continue;
         }
         called.insert(name, with_maps(one, maps));
-        gather(one, called, maps);
+        collect(one, called, maps);
     }
 }
 

@@ -246,13 +246,13 @@ impl Dump<'_> {
             }
             ExprKind::FrameWords(parts) => {
                 let parts: Vec<String> = parts.iter().map(|p| self.expr(p)).collect();
-                format!("gathered({})", parts.join(" "))
+                format!("frame_words({})", parts.join(" "))
             }
             ExprKind::Comm => "Comm".into(),
             ExprKind::MapValue(place) => self.place(place),
             ExprKind::HasKey(place) => format!("(has {})", self.place(place)),
             ExprKind::MapCopy(place, size) => format!("(copy {} {size})", self.place(place)),
-            ExprKind::Aggregate(place) => format!("(gathered {})", self.place(place)),
+            ExprKind::Aggregate(place) => format!("(aggregation {})", self.place(place)),
             ExprKind::Generation(map) => format!("(generation @{})", map.name),
             ExprKind::MapAddress(map) => format!("(map @{})", map.name),
             ExprKind::VariableAddress(id) => format!("(address ${})", id.0),

@@ -88,8 +88,8 @@ fn what_nothing_wrote_is_not_shown() {
         assert_eq!(maps.text(""), "", "{stores}: nothing is stored");
         maps.run(0, 1, &[1, 0, 0]);
         assert_eq!(maps.text(""), shown, "{stores}");
-        let is_gathered = maps.globals.map("").is_some_and(|ty| ty.value.is_per_cpu());
-        if is_gathered {
+        let is_per_cpu = maps.globals.map("").is_some_and(|ty| ty.value.is_per_cpu());
+        if is_per_cpu {
             continue;
         }
         maps.run(1, 0, &[]);
@@ -122,11 +122,7 @@ fn extremes_of_all_numbers_are_shown() {
         let store = format!("{{ @ = {function}(({cast})arg2); @k[1] = {function}(({cast})arg2) }}");
         for (value, shown) in all.into_iter().zip(shown) {
             let mut maps = Maps::program(&[&store]);
-            assert_eq!(
-                maps.text("") + &maps.text("k"),
-                "",
-                "{store}: nothing was gathered"
-            );
+            assert_eq!(maps.text("") + &maps.text("k"), "", "{store}: no value was added");
             maps.run(0, 2, &[0, 0, value]);
             let kept = maps.text("") + &maps.text("k");
             let expected = format!("@: {shown}\n@k[1]: {shown}\n");
@@ -135,7 +131,7 @@ fn extremes_of_all_numbers_are_shown() {
     }
 }
 
-/// Handlers read 0 of nothing, not the number that everything is greater or less than; what was gathered they read as it is, but for the one of the rank of nothing.
+/// Handlers read 0 of nothing, not the number that everything is greater or less than; values that were added they read as they are, but for the one of the rank of nothing.
 #[test]
 fn extremes_of_nothing_are_read_as_zero() {
     for (function, cast, read) in [
@@ -151,7 +147,7 @@ fn extremes_of_nothing_are_read_as_zero() {
             let mut maps = Maps::program(&[&store, "{ @r = (int64)@; @s = (int64)@k[1] }"]);
             maps.run(1, 0, &[]);
             let kept = maps.text("r") + &maps.text("s");
-            assert_eq!(kept, "@r: 0\n@s: 0\n", "{store}: nothing was gathered");
+            assert_eq!(kept, "@r: 0\n@s: 0\n", "{store}: no value was added");
             maps.run(0, 2, &[0, 0, value]);
             maps.run(1, 0, &[]);
             let kept = maps.text("r") + &maps.text("s");

@@ -79,14 +79,14 @@ fn every_histogram_agrees_with_the_reader() {
             let mut maps = Maps::new(&[handler]);
             maps.run(0, 1, &[0, 0, value]);
             let snapshot = maps.snapshot("");
-            let aggregate::ValueKind::Gathered(gathered) = &snapshot.ty.value else {
+            let aggregate::ValueKind::Aggregation(aggregation) = &snapshot.ty.value else {
                 panic!("{snapshot:?}")
             };
             let aggregate::read::RowValue::Words(counts) = &snapshot.rows[0].value else {
                 panic!("{snapshot:?}")
             };
-            let Metric::Histogram(buckets) = gathered.function.metric(gathered, counts) else {
-                panic!("{gathered:?}")
+            let Metric::Histogram(buckets) = aggregation.function.metric(aggregation, counts) else {
+                panic!("{aggregation:?}")
             };
             let index = buckets.index(value) as usize;
             assert_eq!(counts.iter().sum::<u64>(), 1, "{handler} {value}");

@@ -77,7 +77,7 @@ impl Findings {
         }
         let remarks = self.remarks.into_iter();
         self.warnings
-            .extend(remarks.map(|(diagnostic, events)| gather(diagnostic, &events)));
+            .extend(remarks.map(|(diagnostic, events)| with_events(diagnostic, &events)));
         self.warnings.sort_by_key(|d| d.span.start);
         Ok(self.warnings)
     }
@@ -97,8 +97,8 @@ fn kind_of(message: &str, names: &[String]) -> String {
 /// Events that a warning lists by name.
 const LISTED: usize = 5;
 
-/// One remark about many events.
-fn gather(diagnostic: Diagnostic, events: &[String]) -> Diagnostic {
+/// A diagnostic with a hint that lists the events which it is about, where they are several.
+fn with_events(diagnostic: Diagnostic, events: &[String]) -> Diagnostic {
     if events.len() < 2 {
         return diagnostic;
     }

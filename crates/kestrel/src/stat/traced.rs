@@ -308,7 +308,7 @@ impl Placed {
 }
 
 fn count(row: &Row, ty: &MapType) -> u64 {
-    debug_assert!(matches!(ty.value, ValueKind::Gathered(_)));
+    debug_assert!(matches!(ty.value, ValueKind::Aggregation(_)));
     u64::try_from(row.weight(ty)).unwrap_or_default()
 }
 

@@ -104,7 +104,7 @@ impl Live {
         let watermark = self.watermark.as_ref().map(Watermark::until);
         let now = procfs::monotonic();
         let until = watermark.unwrap_or(now);
-        self.gather(now)?;
+        self.take_all(now)?;
         // As those in the rings: what is made behind `until` may come later, what was made before it is here.
         for (time_ns, bytes) in made() {
             self.waiting.put(time_ns, bytes);
@@ -146,7 +146,7 @@ impl Live {
         if wait_for_running_programs().is_err() {
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
-        self.gather(procfs::monotonic())?;
+        self.take_all(procfs::monotonic())?;
         let session = &self.session;
         self.waiting
             .emit(&self.table, u64::MAX, &mut |record| show(session, record))
@@ -175,8 +175,8 @@ impl Live {
         counts
     }
 
-    /// Takes what is in all buffers.
-    fn gather(&mut self, now: u64) -> Result<()> {
+    /// Takes the records of all buffers.
+    fn take_all(&mut self, now: u64) -> Result<()> {
         for (place, cursor) in &mut self.cursors {
             let Some(buffer) = self.session.buffers().get(*place) else {
                 continue;

@@ -163,7 +163,7 @@ impl Aggregation {
         self.parameters.get(index).copied().unwrap_or_default()
     }
 
-    /// Whether this gathers into the same map: signs may differ.
+    /// Whether both may add to the same map: signs may differ.
     pub fn agrees_with(&self, other: &Self) -> bool {
         self.function == other.function && self.parameters == other.parameters
     }

@@ -31,7 +31,7 @@ pub fn json_line(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &m
 fn object(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
     let ty = &snapshot.ty;
     let kind = match &ty.value {
-        ValueKind::Gathered(gathered) => gathered.function.json_type(),
+        ValueKind::Aggregation(aggregation) => aggregation.function.json_type(),
         ValueKind::Scalar(_) | ValueKind::Text { .. } | ValueKind::Whole(_) => "map",
     };
     out.extend_from_slice(format!("{{\"type\": \"{kind}\", \"data\": {{").as_bytes());
@@ -67,8 +67,8 @@ fn object(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &mut Vec<
 
 fn held(snapshot: &Snapshot, shown: &Shown<'_>, show: Show<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
     let ty = &snapshot.ty;
-    if let (RowValue::Words(words), ValueKind::Gathered(gathered)) = (&shown.value, &ty.value) {
-        return gathered.function.json(gathered, words, show.divisor(), out);
+    if let (RowValue::Words(words), ValueKind::Aggregation(aggregation)) = (&shown.value, &ty.value) {
+        return aggregation.function.json(aggregation, words, show.divisor(), out);
     }
     let style = match show.style.raw {
         true => JsonStyle::Bpftrace {

@@ -107,7 +107,7 @@ impl MapType {
             ValueKind::Scalar(ty) => ty.integer_size().is_some() && ty.is_sound(),
             ValueKind::Text { .. } => true,
             ValueKind::Whole(ty) => ty.is_sound(),
-            ValueKind::Gathered(gathered) => gathered.function.is_sound(gathered),
+            ValueKind::Aggregation(aggregation) => aggregation.function.is_sound(aggregation),
         };
         value && self.keys.len() <= MAX_KEYS && self.keys.iter().all(key) && self.key_size() <= MAX_KEY
     }
@@ -153,14 +153,14 @@ mod tests {
         let counts = ty(
             "n",
             vec![text, number],
-            ValueKind::Gathered(Aggregation::new(COUNT, false)),
+            ValueKind::Aggregation(Aggregation::new(COUNT, false)),
         );
         let symbol = FieldType::Pointer { symbolic: true };
         let last = ty("last", vec![], ValueKind::Scalar(symbol));
         let sizes = ty(
             "h",
             vec![],
-            ValueKind::Gathered(Aggregation::with(LHIST, true, vec![0, 10, 5])),
+            ValueKind::Aggregation(Aggregation::with(LHIST, true, vec![0, 10, 5])),
         );
         let buckets: Vec<u8> = [0u64, 3, 0, 1].iter().flat_map(|n| n.to_le_bytes()).collect();
         let maps = vec![
@@ -195,6 +195,10 @@ mod tests {
         let back = KeptMaps::parse(&kept.to_text()).unwrap();
         assert_eq!(back.maps, kept.maps);
         assert_eq!(shown(&back), text);
+        // Recordings of early versions have another name for aggregations.
+        let early = kept.to_text().replace("\"Aggregation\"", "\"Gathered\"");
+        assert_ne!(early, kept.to_text());
+        assert_eq!(KeptMaps::parse(&early).unwrap().maps, kept.maps);
     }
 
     #[test]

@@ -66,8 +66,9 @@ pub enum ValueKind {
     /// A value of any type that has a fixed size, as it lies in records (integers in as many bytes as their type has), then zeroes up to a multiple of 8
     /// bytes.
     Whole(FieldType),
-    /// What a function gathers, on each CPU for itself.
-    Gathered(Aggregation),
+    /// An aggregation, such as `count()`: each CPU has a value of its own. Recordings of early versions call it `Gathered`.
+    #[serde(alias = "Gathered")]
+    Aggregation(Aggregation),
 }
 
 fn yes() -> bool {
@@ -106,7 +107,7 @@ impl ValueKind {
     pub fn size(&self) -> u32 {
         match self {
             Self::Text { size } => rounded(*size),
-            Self::Gathered(gathered) => gathered.function.words(gathered).saturating_mul(8),
+            Self::Aggregation(aggregation) => aggregation.function.words(aggregation).saturating_mul(8),
             Self::Scalar(_) => 8,
             Self::Whole(ty) => rounded(ty.fixed_size()),
         }
@@ -114,14 +115,14 @@ impl ValueKind {
 
     /// Whether each CPU has a value of its own.
     pub fn is_per_cpu(&self) -> bool {
-        matches!(self, Self::Gathered(_))
+        matches!(self, Self::Aggregation(_))
     }
 
     /// Whether zeroes may be a value that was stored, and do not say that none was.
     pub fn may_hold_zeroes(&self) -> bool {
         match self {
             Self::Scalar(_) | Self::Text { .. } | Self::Whole(_) => true,
-            Self::Gathered(gathered) => gathered.function.may_be_zero(),
+            Self::Aggregation(aggregation) => aggregation.function.may_be_zero(),
         }
     }
 
@@ -129,7 +130,7 @@ impl ValueKind {
     pub fn function(&self) -> Option<&'static str> {
         match self {
             Self::Scalar(_) | Self::Text { .. } | Self::Whole(_) => None,
-            Self::Gathered(gathered) => Some(gathered.function.name()),
+            Self::Aggregation(aggregation) => Some(aggregation.function.name()),
         }
     }
 
@@ -137,7 +138,7 @@ impl ValueKind {
     pub fn only_grows(&self) -> bool {
         match self {
             Self::Scalar(_) | Self::Text { .. } | Self::Whole(_) => false,
-            Self::Gathered(gathered) => gathered.function.only_grows(),
+            Self::Aggregation(aggregation) => aggregation.function.only_grows(),
         }
     }
 }

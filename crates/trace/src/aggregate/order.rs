@@ -32,7 +32,7 @@ impl Row {
     /// The smallest value first; those that are equal, or no numbers, by their keys, the first part first.
     pub(super) fn compare(&self, other: &Self, ty: &MapType) -> Ordering {
         let by_value = match &ty.value {
-            ValueKind::Gathered(_) => true,
+            ValueKind::Aggregation(_) => true,
             ValueKind::Scalar(ty) | ValueKind::Whole(ty) => {
                 matches!(ty, FieldType::Integer { .. } | FieldType::Enumeration { .. })
             }

@@ -133,9 +133,9 @@ impl Row {
             (RowValue::Number(_), ValueKind::Scalar(_)) => true,
             (RowValue::Text(_) | RowValue::Fault, ValueKind::Text { .. }) => true,
             (RowValue::Whole(bytes), kind @ ValueKind::Whole(_)) => bytes.len() == kind.size() as usize,
-            (RowValue::Words(words), ValueKind::Gathered(gathered)) => {
-                words.len() == gathered.function.words(gathered) as usize
-                    || gathered.function.had_words(words.len())
+            (RowValue::Words(words), ValueKind::Aggregation(aggregation)) => {
+                words.len() == aggregation.function.words(aggregation) as usize
+                    || aggregation.function.had_words(words.len())
             }
             _ => false,
         };
@@ -167,7 +167,7 @@ impl Snapshot {
         C: IntoIterator<Item = &'v [u8]>,
     {
         let shows = match &ty.value {
-            ValueKind::Gathered(gathered) => gathered.function.shows_empty(),
+            ValueKind::Aggregation(aggregation) => aggregation.function.shows_empty(),
             _ => true,
         };
         Self::shown_with(ty, state, elements, shows)
@@ -218,10 +218,10 @@ impl Snapshot {
     /// Turns times in values into dates: `offset`, in ns, is added to times of the kernel's monotonic clock.
     #[must_use]
     pub fn dated(mut self, offset: i64) -> Self {
-        if let ValueKind::Gathered(gathered) = &self.ty.value {
+        if let ValueKind::Aggregation(aggregation) = &self.ty.value {
             for row in &mut self.rows {
                 if let RowValue::Words(words) = &mut row.value {
-                    gathered.function.to_dates(gathered, words, offset);
+                    aggregation.function.to_dates(aggregation, words, offset);
                 }
             }
         }
@@ -240,8 +240,8 @@ impl Snapshot {
     /// A row's value in a few words, where its text has several lines.
     pub fn brief(&self, row: &Row) -> Option<String> {
         match (&row.value, &self.ty.value) {
-            (RowValue::Words(words), ValueKind::Gathered(gathered)) => {
-                gathered.function.brief(gathered, words)
+            (RowValue::Words(words), ValueKind::Aggregation(aggregation)) => {
+                aggregation.function.brief(aggregation, words)
             }
             _ => None,
         }
@@ -281,14 +281,14 @@ impl RowValue {
                     _ => Self::Fault,
                 },
             ),
-            ValueKind::Gathered(gathered) => {
+            ValueKind::Aggregation(aggregation) => {
                 let words = |bytes: &[u8]| -> Vec<u64> {
                     let words = bytes.as_chunks::<8>().0.iter();
                     words.map(|word| u64::from_le_bytes(*word)).collect()
                 };
                 let mut all = words(values.next()?);
                 for bytes in values {
-                    gathered.function.join(gathered, &mut all, &words(bytes));
+                    aggregation.function.join(aggregation, &mut all, &words(bytes));
                 }
                 Some(Self::Words(all))
             }
@@ -298,8 +298,8 @@ impl RowValue {
     /// Whether nothing was ever added: the one element of an array exists before that.
     fn is_untouched(&self, kind: &ValueKind) -> bool {
         match (self, kind) {
-            (Self::Words(words), ValueKind::Gathered(gathered)) => {
-                gathered.function.is_untouched(gathered, words)
+            (Self::Words(words), ValueKind::Aggregation(aggregation)) => {
+                aggregation.function.is_untouched(aggregation, words)
             }
             _ => false,
         }
@@ -308,7 +308,9 @@ impl RowValue {
     /// The number by which rows are sorted.
     pub(super) fn weight(&self, kind: &ValueKind) -> i128 {
         match (self, kind) {
-            (Self::Words(words), ValueKind::Gathered(gathered)) => gathered.function.weight(gathered, words),
+            (Self::Words(words), ValueKind::Aggregation(aggregation)) => {
+                aggregation.function.weight(aggregation, words)
+            }
             (Self::Number(value), ValueKind::Scalar(ty)) if is_signed(ty) => i128::from(*value as i64),
             (Self::Number(value), _) => i128::from(*value),
             (Self::Whole(bytes), ValueKind::Whole(ty)) if ty.integer_size().is_some() => {
@@ -412,8 +414,8 @@ mod tests {
         }
     }
 
-    fn gathered(function: &'static dyn super::super::aggregation::Function) -> ValueKind {
-        ValueKind::Gathered(Aggregation::new(function, false))
+    fn aggregation(function: &'static dyn super::super::aggregation::Function) -> ValueKind {
+        ValueKind::Aggregation(Aggregation::new(function, false))
     }
 
     /// Bytes of words.
@@ -434,7 +436,7 @@ mod tests {
             space: Space::User,
             max: 3,
         };
-        let ty = map(vec![stack, FieldType::Text { size: 8 }], gathered(COUNT));
+        let ty = map(vec![stack, FieldType::Text { size: 8 }], aggregation(COUNT));
         let key = |number: i64, pid: u64| {
             let mut key = words(&[0, number.cast_unsigned(), pid]);
             key.extend(b"cat\0\0\0\0\0");
@@ -475,9 +477,9 @@ mod tests {
             space: Space::User,
             max: 3,
         };
-        let ty = map(vec![stack], gathered(MIN));
+        let ty = map(vec![stack], aggregation(MIN));
         let key = |pid| words(&[0, 5, pid]);
-        // The greatest number alone was gathered: its rank is 0.
+        // The greatest number alone was added: its rank is 0.
         let elements = [(key(7), vec![words(&[0, 0])]), (key(8), vec![words(&[0, 1])])];
         let mut read = snapshot(&ty, &words(&[0]), &elements).with_stacks(50, |_, _| Some(words(&[0x10])));
         for row in &mut read.rows {
@@ -492,7 +494,10 @@ mod tests {
 
     #[test]
     fn processors_are_added_up_and_rows_sorted() {
-        let ty = map(vec![FieldType::Text { size: 8 }, number(true)], gathered(COUNT));
+        let ty = map(
+            vec![FieldType::Text { size: 8 }, number(true)],
+            aggregation(COUNT),
+        );
         let key = |text: &[u8; 8], n: i64| {
             let mut key = words(&[0]);
             key.extend(text);
@@ -538,20 +543,20 @@ mod tests {
         };
         assert_eq!(
             one(
-                ValueKind::Gathered(Aggregation::new(STATS, true)),
+                ValueKind::Aggregation(Aggregation::new(STATS, true)),
                 &[4, -8i64 as u64]
             ),
             serde_json::json!({ "type": "stats", "data": { "@x": { "count": 4, "average": -2, "total": -8 } } })
         );
         let buckets = Aggregation::with(LHIST, true, vec![0, 20, 10]);
         assert_eq!(
-            one(ValueKind::Gathered(buckets), &[3, 0, 5, 1]),
+            one(ValueKind::Aggregation(buckets), &[3, 0, 5, 1]),
             serde_json::json!({ "type": "hist", "data": { "@x": [
                 { "max": -1, "count": 3 }, { "min": 0, "max": 9, "count": 0 },
                 { "min": 10, "max": 19, "count": 5 }, { "min": 20, "count": 1 }
             ] } })
         );
-        assert_eq!(one(gathered(MIN), &[0])["data"]["@x"], serde_json::Value::Null);
+        assert_eq!(one(aggregation(MIN), &[0])["data"]["@x"], serde_json::Value::Null);
     }
 
     fn any_kind() -> impl Strategy<Value = ValueKind> {
@@ -562,7 +567,7 @@ mod tests {
             (0..FUNCTIONS.len(), any::<bool>(), any::<[i64; 3]>(), 0..4usize).prop_map(
                 |(which, signed, numbers, count)| {
                     let function = FUNCTIONS[which];
-                    ValueKind::Gathered(Aggregation::with(
+                    ValueKind::Aggregation(Aggregation::with(
                         function,
                         signed,
                         numbers[..count.min(3)].to_vec(),

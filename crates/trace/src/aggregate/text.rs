@@ -105,7 +105,7 @@ pub(super) fn rows<'r>(snapshot: &'r Snapshot, show: Show<'_>, symbols: &Symbols
         value: row.value.clone(),
     });
     let mut all = match &ty.value {
-        ValueKind::Gathered(gathered) if ty.has_keys_alike() => {
+        ValueKind::Aggregation(aggregation) if ty.has_keys_alike() => {
             let mut joined: BTreeMap<Vec<u8>, Shown<'r>> = BTreeMap::new();
             for shown in all {
                 match (
@@ -115,7 +115,7 @@ pub(super) fn rows<'r>(snapshot: &'r Snapshot, show: Show<'_>, symbols: &Symbols
                     (Some(RowValue::Words(sum)), RowValue::Words(words)) => {
                         // A row of an earlier version may have fewer words.
                         sum.resize(sum.len().max(words.len()), 0);
-                        gathered.function.join(gathered, sum, words);
+                        aggregation.function.join(aggregation, sum, words);
                     }
                     _ => _ = joined.insert(shown.key.clone(), shown),
                 }
@@ -191,9 +191,11 @@ fn key(row: &Row, ty: &MapType, show: Show<'_>, symbols: &Symbols) -> Vec<u8> {
 }
 
 fn held(row: &Row, value: &RowValue, ty: &MapType, show: Show<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
-    if let (RowValue::Words(words), ValueKind::Gathered(gathered)) = (value, &ty.value) {
+    if let (RowValue::Words(words), ValueKind::Aggregation(aggregation)) = (value, &ty.value) {
         let mut text = String::new();
-        gathered.function.text(gathered, words, show.divisor(), &mut text);
+        aggregation
+            .function
+            .text(aggregation, words, show.divisor(), &mut text);
         return out.extend_from_slice(text.as_bytes());
     }
     out.push(b' ');
@@ -201,7 +203,7 @@ fn held(row: &Row, value: &RowValue, ty: &MapType, show: Show<'_>, symbols: &Sym
     out.push(b'\n');
 }
 
-/// A value that no function gathers; integers are divided.
+/// The text of a value that is no aggregation; integers are divided.
 pub(super) fn divided<'v>(value: Option<Value<'v>>, show: Show<'_>) -> Value<'v> {
     match value.unwrap_or(Value::Fault) {
         Value::Signed { value, base, size } => Value::Signed {
@@ -259,7 +261,7 @@ mod tests {
 
     #[test]
     fn events_of_one_function_are_one_row_by_its_name() {
-        let count = || ValueKind::Gathered(Aggregation::new(COUNT, false));
+        let count = || ValueKind::Aggregation(Aggregation::new(COUNT, false));
         assert_eq!(
             said(&map(EventName::Function, count())),
             "@x[vfs_write]: 9\n@x[vfs_read]: 12\n"

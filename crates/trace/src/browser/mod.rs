@@ -1,4 +1,4 @@
-//! A recording as one page for browsers, without a network: [`Gatherer`] takes records once, in order of time and in bounded memory, and makes of them a [`Document`].
+//! A recording as one page for browsers, without a network: [`PageBuilder`] takes records once, in order of time and in bounded memory, and makes of them a [`Document`].
 //!
 //! ```text
 //!   record ──► events: a column per field ─────────┐
@@ -9,10 +9,10 @@
 //!
 //! Nothing that a trace says becomes markup: all of it is in the columns, and the script shows it as text.
 
+mod builder;
 mod columns;
 mod document;
 mod events;
-mod gather;
 mod longest;
 mod shares;
 mod spans;
@@ -23,5 +23,5 @@ mod tests;
 mod texts;
 mod threads;
 
+pub use builder::{About, Limits, PageBuilder};
 pub use document::Document;
-pub use gather::{About, Gatherer, Limits};

@@ -64,11 +64,11 @@ pub struct Group {
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     by: By,
-    groups: BTreeMap<Option<u32>, Gathered>,
+    groups: BTreeMap<Option<u32>, GroupCounts>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Gathered {
+struct GroupCounts {
     pid: u32,
     rows: BTreeMap<String, Row>,
     unfinished: BTreeMap<String, u64>,
@@ -111,15 +111,15 @@ impl Summary {
         let mut groups: Vec<Group> = self
             .groups
             .into_iter()
-            .map(|(id, gathered)| {
-                let mut rows: Vec<Row> = gathered.rows.into_values().collect();
+            .map(|(id, group)| {
+                let mut rows: Vec<Row> = group.rows.into_values().collect();
                 rows.sort_by(|a, b| (b.total_ns, b.calls, &a.call).cmp(&(a.total_ns, a.calls, &b.call)));
                 Group {
                     id,
-                    pid: id.map(|_| gathered.pid),
-                    comm: id.and_then(|id| comm(id, gathered.pid)),
+                    pid: id.map(|_| group.pid),
+                    comm: id.and_then(|id| comm(id, group.pid)),
                     rows,
-                    unfinished: gathered.unfinished,
+                    unfinished: group.unfinished,
                 }
             })
             .collect();

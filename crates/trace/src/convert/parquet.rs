@@ -1,4 +1,4 @@
-//! Apache Parquet: a folder with a table for each event that has records, whose columns have the types of its fields. Rows are gathered until there are many, then written by
+//! Apache Parquet: a folder with a table for each event that has records, whose columns have the types of its fields. Rows are kept until there are many, then written by
 //! columns.
 
 use super::conversion::{Conversion, Recording, Target};
@@ -244,7 +244,7 @@ impl Column {
         self.repeated.push(0);
     }
 
-    /// Writes what was gathered.
+    /// Writes the values of the rows kept so far.
     fn write(&mut self, to: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
         let (depths, repeated) = (Some(self.depths.as_slice()), Some(self.repeated.as_slice()));
         match &mut self.values {
@@ -351,7 +351,7 @@ impl Table {
         self.rows += 1;
     }
 
-    /// Writes the rows that were gathered; gives their number.
+    /// Writes the rows kept so far; gives their number.
     fn write(&mut self) -> Result<usize, ParquetError> {
         let mut group = self.writer.next_row_group()?;
         let common = [

@@ -290,16 +290,16 @@ fn maps_have_their_greatest_values_divided() {
         shown(&plain, Form::JSON, 2, 1),
         "{\"type\": \"map\", \"data\": {\"@a\": {\"4\": 5, \"1\": 7}}}\n"
     );
-    let gathered = |function| ValueKind::Gathered(Aggregation::new(function, true));
+    let aggregation = |function| ValueKind::Aggregation(Aggregation::new(function, true));
     let averages = snapshot(
-        gathered(function::AVG),
+        aggregation(function::AVG),
         &[(1, &[1, 10]), (2, &[1, 20]), (3, &[1, 30]), (4, &[1, 40])],
     );
     assert_eq!(
         shown(&averages, Form::JSON, 2, 10),
         "{\"type\": \"stats\", \"data\": {\"@a\": {\"3\": 3, \"4\": 4}}}\n"
     );
-    let stats = snapshot(gathered(function::STATS), &[(1, &[2, 14])]);
+    let stats = snapshot(aggregation(function::STATS), &[(1, &[2, 14])]);
     assert_eq!(
         shown(&stats, Form::TEXT, 0, 2),
         "@a[1]: { .count = 2, .average = 3, .total = 14 }\n"
@@ -308,7 +308,7 @@ fn maps_have_their_greatest_values_divided() {
         shown(&stats, Form::JSON, 0, 1),
         "{\"type\": \"stats\", \"data\": {\"@a\": {\"1\": {\"count\": 2, \"average\": 7, \"total\": 14}}}}\n"
     );
-    let linear = ValueKind::Gathered(Aggregation::with(function::LHIST, true, vec![0, 10240, 1024]));
+    let linear = ValueKind::Aggregation(Aggregation::with(function::LHIST, true, vec![0, 10240, 1024]));
     let linear = snapshot(linear, &[(1, &[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0])]);
     let bar = "@".repeat(52);
     assert_eq!(
@@ -318,7 +318,7 @@ fn maps_have_their_greatest_values_divided() {
     let mut powers = vec![0; 65];
     (powers[0], powers[4]) = (4, 2);
     let powers = snapshot(
-        ValueKind::Gathered(Aggregation::with(function::HIST, true, vec![0])),
+        ValueKind::Aggregation(Aggregation::with(function::HIST, true, vec![0])),
         &[(1, &powers)],
     );
     let half = "@".repeat(26);
@@ -335,7 +335,7 @@ fn maps_have_their_greatest_values_divided() {
         "{\"type\": \"hist\", \"data\": {\"@a\": {\"1\": [{\"max\": -1, \"count\": 4},{\"min\": 0, \"max\": 0, \"count\": 0},\
          {\"min\": 1, \"max\": 1, \"count\": 0},{\"min\": 2, \"max\": 3, \"count\": 0},{\"min\": 4, \"max\": 7, \"count\": 2}]}}}\n"
     );
-    let empty = snapshot(gathered(function::COUNT), &[]);
+    let empty = snapshot(aggregation(function::COUNT), &[]);
     assert_eq!(
         (shown(&empty, Form::TEXT, 0, 0), shown(&empty, Form::JSON, 0, 0)),
         (String::new(), String::new())

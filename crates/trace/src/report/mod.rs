@@ -78,7 +78,7 @@ impl Trace {
             maps: self.maps,
             remarks: self.remarks,
         };
-        Report::gather(&mut self.reader, options)
+        Report::read(&mut self.reader, options)
     }
 }
 
@@ -136,7 +136,7 @@ fn shown(kept: &KeptMaps) -> Vec<MapReport> {
 
 /// A report under construction, for callers that read the records themselves.
 #[derive(Debug)]
-pub struct Gathering {
+pub struct ReportBuilder {
     options: Options,
     analyses: Vec<(&'static AnalysisKind, Box<dyn Analysis>)>,
     timeline: Timeline,
@@ -144,7 +144,7 @@ pub struct Gathering {
     records: u64,
 }
 
-impl Gathering {
+impl ReportBuilder {
     /// A report without records.
     pub fn new(options: Options) -> Self {
         let asked = |kind: &&AnalysisKind| kind.usual || options.also.iter().any(|name| name == kind.name);
@@ -230,7 +230,7 @@ impl Gathering {
 
 impl Report {
     /// Reads a trace to its end.
-    pub fn gather<R: Source>(reader: &mut Reader<R>, options: Options) -> Result<Self> {
+    pub fn read<R: Source>(reader: &mut Reader<R>, options: Options) -> Result<Self> {
         Self::of_chosen(reader, options, &mut |_| true)
     }
 
@@ -240,12 +240,12 @@ impl Report {
         options: Options,
         wanted: &mut dyn FnMut(&Record<'_>) -> bool,
     ) -> Result<Self> {
-        let mut gathering = Gathering::new(options);
+        let mut report = ReportBuilder::new(options);
         while let Some(record) = reader.next()? {
             let wanted = wanted(&record);
-            gathering.take(&record, wanted);
+            report.take(&record, wanted);
         }
-        Ok(gathering.finish(reader))
+        Ok(report.finish(reader))
     }
 
     /// The rows of an analysis; none where it was not asked for.

@@ -63,7 +63,7 @@ pub struct Latency {
     pub max_ended_ns: u64,
 }
 
-/// Gathers delays and run times.
+/// Collects delays and run times.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     scheduler: Scheduler,

@@ -16,7 +16,7 @@ const SPELLS: usize = 64;
 /// Queues that are kept of a task that waits: the last ones.
 const QUEUES: usize = 8;
 
-/// Gathers wakeups, and the longest delays.
+/// Collects wakeups, and the longest delays.
 #[derive(Clone, Debug)]
 pub struct Wakeups {
     scheduler: Scheduler,

@@ -114,7 +114,7 @@ impl Stacks {
         node
     }
 
-    /// Ends the gathering and gives the call tree.
+    /// The call tree of all stacks that were added.
     pub fn finish(mut self) -> CallTree {
         self.tree.add_up();
         self.tree

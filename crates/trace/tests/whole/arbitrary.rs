@@ -37,7 +37,7 @@ fn digest(events: &[EventClass], bytes: &[u8]) {
         lines.clear();
     }
     let mut reader = Reader::new(info(), vec![("main_0".into(), bytes)]);
-    let report = Report::gather(&mut reader, Options::default()).unwrap();
+    let report = Report::read(&mut reader, Options::default()).unwrap();
     kestrel_trace::report::text(&report, 80, false);
 }
 

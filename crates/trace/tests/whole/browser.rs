@@ -3,7 +3,7 @@
 
 use crate::pages::{Cell, Ring, record, text};
 use crate::sample::{UUID, class, info, integer, symbols};
-use kestrel_trace::browser::{About, Gatherer, Limits};
+use kestrel_trace::browser::{About, Limits, PageBuilder};
 use kestrel_trace::calls::{Signature, Signatures};
 use kestrel_trace::ctf::directory::{self, Trace};
 use kestrel_trace::event::EventClass;
@@ -169,17 +169,17 @@ fn page(trace: &mut Trace, limits: Limits) -> Vec<u8> {
     let calls = Calls::new(signatures, Shown::default(), Layout::Lines, Style::default());
     let names = (trace.processes.clone(), trace.tasks.clone());
     let info = trace.reader.info().clone();
-    let mut gatherer = Gatherer::new(&info, symbols(), names, Some(calls), limits);
+    let mut page = PageBuilder::new(&info, symbols(), names, Some(calls), limits);
     let mut lost = 0;
     loop {
-        let before = gatherer.last_ns();
+        let before = page.last_ns();
         let Some(record) = trace.reader.next().unwrap() else {
             break;
         };
-        gatherer.record(&record, true);
+        page.record(&record, true);
         let now = trace.reader.lost();
         if now > lost {
-            gatherer.lose(now - lost, before);
+            page.lose(now - lost, before);
             lost = now;
         }
     }
@@ -189,7 +189,7 @@ fn page(trace: &mut Trace, limits: Limits) -> Vec<u8> {
         missing: vec!["lost 7 events </script> while recording: the ring was full".into()],
         notes: vec![],
     };
-    gatherer.finish(about).bytes().to_vec()
+    page.finish(about).bytes().to_vec()
 }
 
 struct Opened {

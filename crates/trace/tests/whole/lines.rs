@@ -67,7 +67,7 @@ fn a_report_counts_threads_where_that_is_asked_for() {
             also: also.iter().map(|&name| name.to_owned()).collect(),
             ..Options::default()
         };
-        Report::gather(&mut sample_reader(&bytes), options).unwrap()
+        Report::read(&mut sample_reader(&bytes), options).unwrap()
     };
     assert!(of(&[]).table("threads").is_empty());
     let report = of(&["threads"]);
@@ -163,7 +163,7 @@ fn an_empty_trace_has_a_report() {
         (finished, "lost 0\n".to_owned()),
         (Options::default(), format!("lost 0\n  {UNFINISHED}\n")),
     ] {
-        let report = Report::gather(&mut sample_reader(&[]), options).unwrap();
+        let report = Report::read(&mut sample_reader(&[]), options).unwrap();
         assert_eq!(report.records, 0);
         let text = text(&report, 80, false);
         assert!(text.starts_with("0 events") && text.ends_with(&end), "{text}");
@@ -224,7 +224,7 @@ fn nothing_that_others_have_named_reaches_a_terminal_as_it_is() {
         symbols,
         ..Options::default()
     };
-    let report = Report::gather(&mut reader(), options).unwrap();
+    let report = Report::read(&mut reader(), options).unwrap();
     let shown = text(&report, 90, false);
     calm(&shown, "report");
     assert!(!shown.lines().any(|line| line.starts_with("owned")), "{shown}");

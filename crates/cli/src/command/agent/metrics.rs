@@ -5,7 +5,7 @@ use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::agent::metrics::serve::Server;
 use kestrel::agent::metrics::text::Format;
-use kestrel::agent::metrics::{Activity, Gatherer};
+use kestrel::agent::metrics::{Activity, Collector};
 use kestrel::kernel::Host;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,12 +52,12 @@ impl Metrics {
             let hint = "127.0.0.1 or [::1] is for this machine only; --metrics-anywhere allows it";
             Failure::new(Exit::Usage, why).hint(hint)
         })?;
-        let gatherer = Gatherer::new(host, chosen.0.clone(), options.run_times)?;
+        let collector = Collector::new(host, chosen.0.clone(), options.run_times)?;
         let activity: Arc<Mutex<Activity>> = Arc::default();
         let shared = Arc::clone(&activity);
         let page = move |format: Format| {
             let activity = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            gatherer.text(&activity, format)
+            collector.text(&activity, format)
         };
         let server = Server::begin(address, Arc::new(page))?;
         eprintln!("metrics at http://{}/metrics", server.address());

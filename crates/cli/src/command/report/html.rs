@@ -6,7 +6,7 @@ use crate::filter::{self, Choice};
 use crate::output::losses::missing;
 use crate::output::write_file;
 use crate::stacks::with_lines;
-use kestrel_trace::browser::{About, Gatherer, Limits};
+use kestrel_trace::browser::{About, Limits, PageBuilder};
 use kestrel_trace::calls::Reader as CallReader;
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::export::{Layout, Style};
@@ -46,22 +46,22 @@ pub(super) fn write(
         false => trace.symbols.clone(),
     };
     let names = (trace.processes.clone(), trace.tasks.clone());
-    let mut gatherer = Gatherer::new(trace.reader.info(), symbols, names, calls, Limits::USUAL);
+    let mut page = PageBuilder::new(trace.reader.info(), symbols, names, calls, Limits::USUAL);
     let mut lost = 0;
     loop {
-        let before = gatherer.last_ns();
+        let before = page.last_ns();
         let Some(record) = trace.reader.next()? else { break };
-        gatherer.record(&record, choice.wants(&record));
+        page.record(&record, choice.wants(&record));
         let now = trace.reader.lost();
         if now > lost {
-            gatherer.lose(now - lost, before);
+            page.lose(now - lost, before);
             lost = now;
         }
     }
     // The bar goes before the words come.
     trace.reader.watch(Box::new(|_| {}));
     let (lines, exit) = missing(&trace.reader, trace.summary.as_ref());
-    let records = gatherer.records();
+    let records = page.records();
     if records == 0 {
         return Ok(filter::none_found(wanted.trace, wanted.filtered));
     }
@@ -70,7 +70,7 @@ pub(super) fn write(
         .iter()
         .flat_map(|summary| summary.notes.iter().chain(&summary.limits));
     let notes = notes.chain(&trace.remarks).cloned().collect();
-    let page = gatherer.finish(About {
+    let page = page.finish(About {
         info: trace.reader.info().clone(),
         path: wanted.trace.display().to_string(),
         missing: lines.clone(),

@@ -164,7 +164,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return explore(trace, &options.trace.path, choice, options.stacks.wants_lines());
     }
     if let Some(file) = &options.html {
-        if let Some(mut bar) = progress::bar("gathering") {
+        if let Some(mut bar) = progress::bar("reading") {
             trace.reader.watch(Box::new(move |done| bar(done, total)));
         }
         let wanted = html::HtmlOptions {

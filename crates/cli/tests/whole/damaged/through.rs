@@ -5,7 +5,7 @@ use kestrel::kernel::Host;
 use kestrel::plan::ProgramText;
 use kestrel::replay::{Options, RecordedNames, Replaying};
 use kestrel::script::Perform;
-use kestrel_trace::browser::{About, Gatherer, Limits};
+use kestrel_trace::browser::{About, Limits, PageBuilder};
 use kestrel_trace::convert::{self, Place, Recording, TARGETS};
 use kestrel_trace::ctf::directory::{self, Trace};
 use kestrel_trace::ctf::merge::Merge;
@@ -131,7 +131,7 @@ fn calls_of(trace: &Trace) -> Calls {
 
 fn tables(scene: &Scene<'_>, choice: u64) -> Result<(), String> {
     let mut trace = scene.open()?;
-    let report = Report::gather(&mut trace.reader, report::Options::default()).map_err(word)?;
+    let report = Report::read(&mut trace.reader, report::Options::default()).map_err(word)?;
     _ = report::text(&report, 80, choice & 1 == 0);
     _ = serde_json::to_string(&report).map_err(word)?;
     Ok(())
@@ -142,21 +142,21 @@ fn page(scene: &Scene<'_>, _choice: u64) -> Result<(), String> {
     let calls = calls_of(&trace);
     let names = (trace.processes.clone(), trace.tasks.clone());
     let info = trace.reader.info().clone();
-    let mut gatherer = Gatherer::new(&info, trace.symbols.clone(), names, Some(calls), Limits::USUAL);
+    let mut page = PageBuilder::new(&info, trace.symbols.clone(), names, Some(calls), Limits::USUAL);
     let mut lost = 0;
     loop {
-        let before = gatherer.last_ns();
+        let before = page.last_ns();
         let Some(record) = trace.reader.next().map_err(word)? else {
             break;
         };
-        gatherer.record(&record, true);
+        page.record(&record, true);
         let now = trace.reader.lost();
         if now > lost {
-            gatherer.lose(now - lost, before);
+            page.lose(now - lost, before);
             lost = now;
         }
     }
-    let page = gatherer.finish(About {
+    let page = page.finish(About {
         info,
         path: "trace".into(),
         missing: Vec::new(),

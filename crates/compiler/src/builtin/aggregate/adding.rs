@@ -1,4 +1,4 @@
-//! Functions that gather values: the checks and the code that they share.
+//! Checks and code that the aggregations have in common.
 
 use crate::builtin::row::Use;
 use crate::check::aggregation::PendingAggregation;

@@ -1,4 +1,4 @@
-//! Built-ins that gather values in a map: `@x[keys] = count()`; bare, in a map of their own by event.
+//! Aggregations, built-ins that add values up in a map: `@x[keys] = count()`; bare, in a map of their own by event.
 
 mod adding;
 pub(super) mod avg;

@@ -31,8 +31,8 @@ impl Checker<'_> {
             if let Some(aggregation) = builtin::aggregation(self, &usage) {
                 let PendingAggregation { aggregation, value } = aggregation?;
                 let shape = self.globals.shapes.maps.entry(name.to_owned()).or_default();
-                shape.value = Some(Stored::Gathered(aggregation.clone()));
-                let kind = ValueKind::Gathered(aggregation);
+                shape.value = Some(Stored::Aggregation(aggregation.clone()));
+                let kind = ValueKind::Aggregation(aggregation);
                 let place = self.map_place(name, &keys, Some(&kind), &kind, Usage::Writes, span)?;
                 return Ok(StatementKind::Map(place, MapChange::Aggregate(value)));
             }
@@ -139,11 +139,15 @@ impl Checker<'_> {
         Ok(StatementKind::Map(place, change))
     }
 
-    /// An aggregation that names no map: one by the event's number.
-    pub(crate) fn gather(&mut self, pending: PendingAggregation, span: Span) -> Checked<StatementKind> {
+    /// An aggregation that names no map: it has one of its own, by the event's number.
+    pub(crate) fn bare_aggregation(
+        &mut self,
+        pending: PendingAggregation,
+        span: Span,
+    ) -> Checked<StatementKind> {
         let PendingAggregation { aggregation, value } = pending;
         let function = aggregation.function.name();
-        let kind = ValueKind::Gathered(aggregation);
+        let kind = ValueKind::Aggregation(aggregation);
         // The second hist() of a handler is another map than the first; so is one of another kind.
         if !self.bare.contains(&(function, span)) {
             self.bare.push((function, span));

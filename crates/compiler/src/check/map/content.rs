@@ -107,7 +107,7 @@ impl Checker<'_> {
             .any(|(number, _)| *number == map.number);
         let agreed = match (&map.value, kind) {
             (ValueKind::Text { size }, ValueKind::Text { size: other }) => other <= size,
-            (ValueKind::Gathered(a), ValueKind::Gathered(b)) => a.agrees_with(b),
+            (ValueKind::Aggregation(a), ValueKind::Aggregation(b)) => a.agrees_with(b),
             (ValueKind::Scalar(_), ValueKind::Scalar(_)) => true,
             (ValueKind::Whole(a), ValueKind::Whole(b)) => a == b,
             _ => false,
@@ -202,6 +202,6 @@ fn held_words(kind: &ValueKind) -> String {
         ValueKind::Scalar(_) => "a number".to_owned(),
         ValueKind::Text { size } => format!("a string of up to {size} bytes"),
         ValueKind::Whole(_) => "values of several parts".to_owned(),
-        ValueKind::Gathered(aggregation) => aggregation.function.described(aggregation),
+        ValueKind::Aggregation(aggregation) => aggregation.function.described(aggregation),
     }
 }

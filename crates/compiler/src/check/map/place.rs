@@ -68,7 +68,7 @@ impl Checker<'_> {
                     self.globals.shapes.maps.get(name).and_then(|s| s.value.clone()),
                 ) {
                     (Usage::Writes, _) | (_, None) => None,
-                    (_, Some(Stored::Gathered(aggregation))) => Some(ValueKind::Gathered(aggregation)),
+                    (_, Some(Stored::Aggregation(aggregation))) => Some(ValueKind::Aggregation(aggregation)),
                     (_, Some(Stored::Value(ty))) => {
                         let nothing = constant(0, Type::I64, span);
                         self.held(&nothing, &ty)
@@ -153,7 +153,7 @@ impl Checker<'_> {
         let shape = self.globals.shapes.maps.get(name).cloned()?;
         let (keys, value) = (shape.keys?, shape.value?);
         let kind = match value {
-            Stored::Gathered(aggregation) => ValueKind::Gathered(aggregation),
+            Stored::Aggregation(aggregation) => ValueKind::Aggregation(aggregation),
             Stored::Value(ty) => {
                 let kind = self.held(&constant(0, Type::I64, span), &ty).ok()?;
                 self.globals.held.insert(self.next_map(), ty);

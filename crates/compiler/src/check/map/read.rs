@@ -38,9 +38,9 @@ impl Checker<'_> {
                 };
                 return Ok(Expr::new(kind, ty, span));
             }
-            ValueKind::Gathered(aggregation) if aggregation.function.as_number().is_some() => {
+            ValueKind::Aggregation(aggregation) if aggregation.function.as_number().is_some() => {
                 let ty = match aggregation.function.as_number() {
-                    Some(number) => gathered_type(aggregation, number),
+                    Some(number) => aggregation_type(aggregation, number),
                     None => Type::I64,
                 };
                 return Ok(Expr::new(ExprKind::Aggregate(place), ty, span));
@@ -48,7 +48,7 @@ impl Checker<'_> {
             other => {
                 let function = other.function().unwrap_or_default();
                 let message = format!(
-                    "{} gathers {function}(), which handlers cannot read",
+                    "{} holds values of {function}(), which handlers cannot read",
                     place.map.title()
                 );
                 let hint = "count with ++ or += where the handler itself needs a number";
@@ -98,8 +98,8 @@ pub(in crate::check) fn read_type(ty: &FieldType) -> Type {
     }
 }
 
-/// The type of what is gathered as one number.
-pub(in crate::check) fn gathered_type(aggregation: &Aggregation, number: AsNumber) -> Type {
+/// The type of an aggregation that is read as one number.
+pub(in crate::check) fn aggregation_type(aggregation: &Aggregation, number: AsNumber) -> Type {
     let own = number == AsNumber::Sum { signed: true };
     Type::integer(8, aggregation.signed || own)
 }

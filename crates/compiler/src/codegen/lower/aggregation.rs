@@ -15,21 +15,21 @@ const CPUS: i64 = 1024;
 const GIVEN: u32 = 40;
 
 impl Lower<'_> {
-    /// The number that the function gives for what was gathered so far.
-    pub(super) fn gathering(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
-        let ValueKind::Gathered(gathered) = &place.map.value else {
+    /// The number that an aggregation has come to so far, over all CPUs.
+    pub(super) fn aggregation_value(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
+        let ValueKind::Aggregation(aggregation) = &place.map.value else {
             return Err(Error::Malformed {
-                what: "what is gathered of a map that gathers nothing",
+                what: "the value of an aggregation of a map that holds none",
                 span: self.b.span(),
             });
         };
-        let Some(number) = gathered.function.as_number() else {
+        let Some(number) = aggregation.function.as_number() else {
             return Err(Error::Malformed {
-                what: "a number of what is gathered that is none",
+                what: "an aggregation read as a number that is none",
                 span: self.b.span(),
             });
         };
-        let signed = gathered.signed;
+        let signed = aggregation.signed;
         let key = self.map_key(place)?;
         let total = Total {
             map: external_name(&place.map),

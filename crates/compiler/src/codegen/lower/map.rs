@@ -408,25 +408,25 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Counts a value in.
+    /// Adds a value to an aggregation; 1 where none is given.
     fn aggregate(&mut self, place: &MapPlace, value: Option<&Expr>) -> Result<(), Error> {
         let value = match value {
             Some(value) => self.value(value)?,
             None => self.b.constant(1),
         };
-        let gather = match &place.map.value {
-            ValueKind::Gathered(gathered) => {
-                builtin::gather(gathered.function.name()).map(|gather| (gather, gathered))
+        let lower = match &place.map.value {
+            ValueKind::Aggregation(aggregation) => {
+                builtin::lower_aggregation(aggregation.function.name()).map(|lower| (lower, aggregation))
             }
             ValueKind::Scalar(_) | ValueKind::Text { .. } | ValueKind::Whole(_) => None,
         };
-        let Some((gather, gathered)) = gather else {
+        let Some((lower, aggregation)) = lower else {
             return Err(Error::Malformed {
                 what: "an aggregation in a map of plain values",
                 span: self.b.span(),
             });
         };
-        gather(self, place, gathered, value)
+        lower(self, place, aggregation, value)
     }
 
     /// Code for [`kestrel_trace::aggregate::aggregation::rank`].

@@ -82,7 +82,7 @@ pub(super) fn read(name: &str, text: &str, inputs: &Inputs<'_>) -> ParsedFiles {
         }
         let mut items = Vec::new();
         let mut parsed: Vec<Option<ParsedFile<'_>>> = parsed.into_iter().map(Some).collect();
-        reader.gather(0, &mut parsed, &mut items, &mut found);
+        reader.collect(0, &mut parsed, &mut items, &mut found);
         let headers = reader.headers;
         return ParsedFiles {
             items,
@@ -222,7 +222,7 @@ impl Reader<'_> {
     }
 
     /// The items of a file behind those of the files that it takes in, each file once.
-    fn gather(
+    fn collect(
         &self,
         index: usize,
         parsed: &mut [Option<ParsedFile<'_>>],
@@ -233,7 +233,7 @@ impl Reader<'_> {
             return;
         };
         for taken in &self.files[index].takes {
-            self.gather(*taken, parsed, items, found);
+            self.collect(*taken, parsed, items, found);
         }
         found.extend(file.found);
         for item in file.script.items {

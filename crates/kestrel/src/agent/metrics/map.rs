@@ -120,8 +120,8 @@ fn held(kind: &ValueKind, value: &RowValue, labels: &[(&'static str, &str)], all
             };
             all.values.add(labels, value);
         }
-        (ValueKind::Gathered(gathered), RowValue::Words(words)) => {
-            match gathered.function.metric(gathered, words) {
+        (ValueKind::Aggregation(aggregation), RowValue::Words(words)) => {
+            match aggregation.function.metric(aggregation, words) {
                 Metric::Count(n) => all.counts.add(labels, n),
                 Metric::Sum(n) => all.sums.add(labels, n),
                 Metric::Value(n) => all.values.add(labels, Number::Whole(n)),

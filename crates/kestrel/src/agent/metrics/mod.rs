@@ -1,4 +1,4 @@
-//! Metrics of an agent and its sessions: gathered when they are scraped, and served on this machine.
+//! Metrics of an agent and its sessions: collected when they are scraped, and served on this machine.
 
 mod map;
 pub mod serve;
@@ -58,9 +58,9 @@ pub struct Activity {
     pub logs: Vec<Progress>,
 }
 
-/// Gathers the agent's metrics when they are asked for.
+/// Collects the agent's metrics when they are asked for.
 #[derive(Debug)]
-pub struct Gatherer {
+pub struct Collector {
     store: Store,
     sessions: Vec<String>,
     /// While it is held, the kernel times programs.
@@ -69,7 +69,7 @@ pub struct Gatherer {
     overwritten: Mutex<BTreeMap<(String, String, u32), u64>>,
 }
 
-impl Gatherer {
+impl Collector {
     /// Metrics of these sessions; none: of all. With `timing` the kernel measures the time of every BPF program of the machine as long as this lives,
     /// which costs each run some 20 ns.
     ///

@@ -35,6 +35,6 @@ impl<'de> Deserialize<'de> for FunctionRef {
         let known = FUNCTIONS.iter().find(|function| function.name() == name);
         known
             .map(|function| Self(*function))
-            .ok_or_else(|| serde::de::Error::custom(format!("no function {name} gathers values")))
+            .ok_or_else(|| serde::de::Error::custom(format!("there is no map function {name}")))
     }
 }

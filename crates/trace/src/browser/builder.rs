@@ -52,9 +52,9 @@ impl Limits {
     };
 }
 
-/// Takes records in the order of time and gathers the page's columns.
+/// Takes records in the order of time and builds the page's columns of them.
 #[derive(Debug)]
-pub struct Gatherer {
+pub struct PageBuilder {
     symbols: Symbols,
     tasks: Tasks,
     processes: Processes,
@@ -83,7 +83,7 @@ struct Loss {
 /// Most losses that are kept one by one; later ones are added to the last.
 const LOSSES: usize = 10_000;
 
-impl Gatherer {
+impl PageBuilder {
     /// For a trace with these events and names; with the calls among its records, where it has such.
     pub fn new(
         info: &TraceInfo,
@@ -175,7 +175,7 @@ impl Gatherer {
         self.records
     }
 
-    /// Ends the gathering and gives the page.
+    /// The page of all records that were taken.
     pub fn finish(mut self, about: About) -> Document {
         let mut columns = Columns::default();
         let timeline = self.timeline.finish();
