@@ -49,7 +49,7 @@ fn digest(bytes: &[u8]) {
         json.record(&record, &mut lines);
         lines.clear();
     }
-    if let Ok(report) = Report::gather(&mut reader(), report::Options::default()) {
+    if let Ok(report) = Report::read(&mut reader(), report::Options::default()) {
         report::text(&report, 80, false);
     }
 }

@@ -113,7 +113,7 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
             static __EVENT: ::kestrel_tracepoint::Event =
                 ::kestrel_tracepoint::Event::new((#group_text, #name_text), __FIELDS, #format, &__CALLBACKS, ::kestrel_tracepoint::hit::<#name>);
 
-            impl ::kestrel_tracepoint::Marked for #name {
+            impl ::kestrel_tracepoint::Definition for #name {
                 const NAMES: (&'static str, &'static str) = (#group_text, #name_text);
                 const FIELDS: &'static [::kestrel_tracepoint::Field] = __FIELDS;
                 const PRINT: &'static str = #format;

@@ -110,7 +110,7 @@ impl<F: ?Sized + Send + Sync + 'static> Callbacks<F> {
                     Callback::Kept => keep(),
                 }
             }
-            if event.is_marked() {
+            if event.is_traced() {
                 record(&mut |values| {
                     arguments::with(values, |words| {
                         event.probe()(words);
@@ -192,8 +192,8 @@ impl Event {
         Ok(Registration { event: self, id })
     }
 
-    /// Registers a listener that does nothing, so that the probe is hit.
-    pub(crate) fn listen_for_mark(&'static self) -> io::Result<Registration> {
+    /// Registers a listener that does nothing, so that the event is delivered and its USDT probe hit.
+    pub(crate) fn listen_for_tracer(&'static self) -> io::Result<Registration> {
         let id = self.listeners().add(self, Arc::new(|_, _| ()), i32::MIN)?;
         Ok(Registration { event: self, id })
     }

@@ -3,7 +3,7 @@
 //! A note's owner is `kestrel`, its type 1, and it is part of what is loaded of the program, so that `strip` leaves it. It holds texts that each end in a NUL: group, name, print
 //! format, and for each field `NAME TYPE C TYPE`, where the type is one of `u8` … `i64`, `f32`, `f64`, `bool`, `str`, `bytes`, `char[N]`, `u16[N]`. NULs fill the rest.
 
-use crate::value::{Field, Kind, Marked};
+use crate::value::{Definition, Field, Kind};
 
 /// Bytes of a description, at most.
 const MAX: usize = 4096;
@@ -64,7 +64,7 @@ impl Text {
 
 struct Description<T>(std::marker::PhantomData<T>);
 
-impl<T: Marked> Description<T> {
+impl<T: Definition> Description<T> {
     const TEXT: Text = text(T::NAMES, T::PRINT, T::FIELDS);
     const LENGTH: usize = Self::TEXT.length + 1;
     const WORDS: [u64; MAX / 8] = words(&Self::TEXT);
@@ -125,7 +125,7 @@ macro_rules! note {
 /// Puts the description of `T` into the program's file, in the smallest of three sizes.
 #[inline(always)]
 #[allow(unsafe_code, reason = "a section of the linker's")]
-pub(crate) fn emit_note<T: Marked>() {
+pub(crate) fn emit_note<T: Definition>() {
     if const { Description::<T>::LENGTH <= 256 } {
         note!(
             0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31

@@ -110,8 +110,8 @@ impl Event {
         self.listeners
     }
 
-    /// Whether a tracer outside of the program listens at the event's probe.
-    pub fn is_marked(&self) -> bool {
+    /// Whether a tracer outside of the program is attached to the event's USDT probe.
+    pub fn is_traced(&self) -> bool {
         (self.probe)(core::ptr::null()).load(Ordering::Relaxed) > 0
     }
 

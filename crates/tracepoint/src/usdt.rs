@@ -4,7 +4,7 @@
 //! where its arguments are, and which word of memory tracers count themselves in: its semaphore. All arguments lie in an array that one register points to, so that the note
 //! of any event is a text which is known when it is compiled.
 
-use crate::value::Marked;
+use crate::value::Definition;
 #[cfg(patched_keys)]
 use crate::value::{Field, Kind};
 use core::sync::atomic::AtomicU16;
@@ -100,7 +100,7 @@ const fn text((group, name): (&str, &str), fields: &[Field]) -> Text {
 struct Note<T>(core::marker::PhantomData<T>);
 
 #[cfg(patched_keys)]
-impl<T: Marked> Note<T> {
+impl<T: Definition> Note<T> {
     const TEXT: Text = text(T::NAMES, T::FIELDS);
     const WORDS: [u64; WORDS] = Self::TEXT.words();
     /// With the NUL that ends it: bpftrace takes no note that has more.
@@ -119,7 +119,7 @@ impl<T: Marked> Note<T> {
     unsafe_code,
     reason = "an instruction for uprobes, and the linker's sections about it"
 )]
-pub fn hit<T: Marked>(arguments: *const u64) -> &'static AtomicU16 {
+pub fn hit<T: Definition>(arguments: *const u64) -> &'static AtomicU16 {
     crate::describe::emit_note::<T>();
     let semaphore: *mut u16;
     macro_rules! note {
@@ -184,7 +184,7 @@ pub fn hit<T: Marked>(arguments: *const u64) -> &'static AtomicU16 {
 /// No probes here: a semaphore that no tracer knows.
 #[cfg(not(patched_keys))]
 #[doc(hidden)]
-pub fn hit<T: Marked>(_: *const u64) -> &'static AtomicU16 {
+pub fn hit<T: Definition>(_: *const u64) -> &'static AtomicU16 {
     static NONE: AtomicU16 = AtomicU16::new(0);
     &NONE
 }

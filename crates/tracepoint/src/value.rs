@@ -50,8 +50,8 @@ pub struct Field {
     pub c_type: &'static str,
 }
 
-/// Group and name of the probe whose type is `T`.
-pub trait Marked {
+/// An event's definition as constants of a type: what its USDT probe and its description in the program's file are made of.
+pub trait Definition {
     /// Group and name.
     const NAMES: (&'static str, &'static str);
     /// The event's fields.

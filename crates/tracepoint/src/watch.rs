@@ -36,11 +36,11 @@ pub fn look() -> usize {
     let mut watched = guard();
     let mut is_refused = false;
     let all = std::mem::take(&mut *watched);
-    let (mut on, off): (Vec<_>, Vec<_>) = all.into_iter().partition(|(event, _)| event.is_marked());
+    let (mut on, off): (Vec<_>, Vec<_>) = all.into_iter().partition(|(event, _)| event.is_traced());
     for event in events() {
-        if event.is_marked() && !on.iter().any(|(other, _)| std::ptr::eq(*other, event)) {
+        if event.is_traced() && !on.iter().any(|(other, _)| std::ptr::eq(*other, event)) {
             // Where code cannot be patched, the tracer sees nothing; the next look tries again.
-            match event.listen_for_mark() {
+            match event.listen_for_tracer() {
                 Ok(registration) => on.push((event, registration)),
                 Err(_) => is_refused = true,
             }

@@ -1,10 +1,10 @@
-//! Programs in C and C++ with the header: their marks and descriptions are those of programs in Rust, also when they are stripped.
+//! Programs in C and C++ with the header: their USDT probes and descriptions are those of programs in Rust, also when they are stripped.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod notes;
 
-use notes::{marks, texts};
+use notes::{probes, texts};
 use std::process::Command;
 
 const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
@@ -27,7 +27,7 @@ fn built(compiler: &str, options: &[&str]) -> std::path::PathBuf {
 }
 
 #[test]
-fn marks_and_descriptions_are_in_the_stripped_program() {
+fn probes_and_descriptions_are_in_the_stripped_program() {
     for (compiler, options) in [
         ("gcc", &["-O2", "-s"][..]),
         ("gcc", &["-O0", "-std=gnu99", "-no-pie"]),
@@ -39,11 +39,11 @@ fn marks_and_descriptions_are_in_the_stripped_program() {
         assert!(run.status.success() && run.stdout.is_empty());
         let bytes = std::fs::read(&path).unwrap();
         let file = object::File::parse(&*bytes).unwrap();
-        let marks = marks(&file);
+        let probes = probes(&file);
         let of = |name: &str| {
-            marks
+            probes
                 .iter()
-                .filter(|mark| mark.group == "server" && mark.name == name)
+                .filter(|probe| probe.group == "server" && probe.name == name)
                 .collect::<Vec<_>>()
         };
         let answered = of("answered");
@@ -56,7 +56,7 @@ fn marks_and_descriptions_are_in_the_stripped_program() {
         let semaphores = |name: &str| {
             of(name)
                 .iter()
-                .map(|mark| mark.semaphore)
+                .map(|probe| probe.semaphore)
                 .collect::<std::collections::BTreeSet<_>>()
         };
         assert_eq!(semaphores("answered").len(), 1);
@@ -107,7 +107,7 @@ const SECOND: &str = r#"
 int second(void);
 int second(void) { trace_ended(2); return trace_begun_enabled() || trace_ended_enabled(); }
 "#;
-/// More fields than marks have arguments.
+/// More fields than USDT probes have arguments.
 const TOO_MANY: &str = r#"
 #include "kestrel_tracepoint.h"
 KESTREL_TRACEPOINT(many, many, "", (u8, a), (u8, b), (u8, c), (u8, d), (u8, e), (u8, f), (u8, g), (u8, h), (u8, i), (u8, j), (u8, k), (u8, l), (u8, m))
@@ -160,8 +160,13 @@ fn files_of_a_program_share_events_however_they_are_linked() {
         );
         let bytes = std::fs::read(path("program")).unwrap();
         let file = object::File::parse(&*bytes).unwrap();
-        let (marks, described) = (marks(&file), texts(&file));
-        let of = |name: &str| marks.iter().filter(|mark| mark.name == name).collect::<Vec<_>>();
+        let (probes, described) = (probes(&file), texts(&file));
+        let of = |name: &str| {
+            probes
+                .iter()
+                .filter(|probe| probe.name == name)
+                .collect::<Vec<_>>()
+        };
         let (begun, ended) = (of("begun"), of("ended"));
         assert_eq!(
             (begun.len(), ended.len()),

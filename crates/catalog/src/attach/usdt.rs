@@ -1,4 +1,4 @@
-//! Marks of programs and libraries (USDT), attached as uprobes whose semaphore the kernel raises while they are attached.
+//! USDT probes of programs and libraries, attached as uprobes whose semaphore the kernel raises while they are attached.
 
 use super::family::{Attach, Events, Profile};
 use super::links::Links;

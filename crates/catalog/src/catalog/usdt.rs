@@ -1,4 +1,4 @@
-//! Marks of programs and libraries: `usdt:PATH:GROUP:NAME`, `usdt:PATH:NAME`, with patterns for either.
+//! USDT probes of programs and libraries: `usdt:PATH:GROUP:NAME`, `usdt:PATH:NAME`, with patterns for either.
 //!
 //! A probe's note says how large its arguments are and where. Events of kestrel-tracepoint say more in a note beside it: their fields and how they are printed. The probe's one
 //! register points to a word for each of these.

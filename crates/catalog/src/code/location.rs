@@ -221,8 +221,8 @@ impl Function {
     /// Where the kernel really puts a probe that is asked for at an address: behind an `endbr64` at the function's beginning.
     pub fn probed(&self, address: u64) -> u64 {
         match self.instructions.first() {
-            Some(first) if address == self.address && unpatched::is_marked(&first.bytes) => {
-                address + unpatched::MARK
+            Some(first) if address == self.address && unpatched::begins_with_endbr(&first.bytes) => {
+                address + unpatched::ENDBR_SIZE
             }
             _ => address,
         }

@@ -12,17 +12,17 @@ use kestrel_kernel::kcore::Kcore;
 
 /// What a function begins with where indirect branches are tracked: `endbr64`, or the no-op that the kernel puts over it where it is never called indirectly
 /// through a pointer (`nopw (%rax)`; from 6.15 on `nopl -0x2a(%rax)`). A probe at the very beginning goes behind it.
-const MARKS: [[u8; 4]; 3] = [
+const ENDBR: [[u8; 4]; 3] = [
     [0xf3, 0x0f, 0x1e, 0xfa],
     [0x66, 0x0f, 0x1f, 0x00],
     [0x0f, 0x1f, 0x40, 0xd6],
 ];
 /// Bytes of that instruction.
-pub(super) const MARK: u64 = 4;
+pub(super) const ENDBR_SIZE: u64 = 4;
 
-/// Whether code begins with such a mark.
-pub(super) fn is_marked(code: &[u8]) -> bool {
-    MARKS.iter().any(|mark| code.starts_with(mark))
+/// Whether code begins with such an instruction.
+pub(super) fn begins_with_endbr(code: &[u8]) -> bool {
+    ENDBR.iter().any(|endbr| code.starts_with(endbr))
 }
 /// The instruction that a call of ftrace replaces: `nopl 0x0(%rax,%rax,1)`.
 pub(super) const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0, 0];
@@ -118,7 +118,11 @@ impl Originals {
 
 /// Puts the no-op back in the place of ftrace's call, at the beginning of a function that ftrace can hook.
 pub(super) fn restore_ftrace(bytes: &mut [u8]) -> Option<u64> {
-    let at = if is_marked(bytes) { MARK as usize } else { 0 };
+    let at = if begins_with_endbr(bytes) {
+        ENDBR_SIZE as usize
+    } else {
+        0
+    };
     let site = bytes.get_mut(at..at + NOP.len())?;
     (site[0] == CALL).then(|| {
         site.copy_from_slice(&NOP);

@@ -2,9 +2,9 @@
 
 use object::{Object, ObjectSection};
 
-/// A mark's note: where the `nop` and the semaphore are in the file's addresses, and its texts.
+/// A USDT probe's note: where the `nop` and the semaphore are in the file's addresses, and its texts.
 #[allow(dead_code, reason = "each file of tests needs some")]
-pub(crate) struct Mark {
+pub(crate) struct ProbeNote {
     pub(crate) group: String,
     pub(crate) name: String,
     pub(crate) location: u64,
@@ -34,14 +34,14 @@ fn parts(text: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// All marks.
-pub(crate) fn marks(file: &object::File<'_>) -> Vec<Mark> {
+/// All USDT probes.
+pub(crate) fn probes(file: &object::File<'_>) -> Vec<ProbeNote> {
     let long = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-    let mark = |note: &&[u8]| {
+    let probe = |note: &&[u8]| {
         let texts = parts(&note[24..]);
         // bpftrace passes over notes that have anything behind the third text's NUL.
         assert_eq!((texts.len(), texts[3].as_str()), (4, ""), "{texts:?}");
-        Mark {
+        ProbeNote {
             group: texts[0].clone(),
             name: texts[1].clone(),
             arguments: texts[2].clone(),
@@ -51,7 +51,7 @@ pub(crate) fn marks(file: &object::File<'_>) -> Vec<Mark> {
     };
     held(file, ".note.stapsdt", (b"stapsdt\0", 3))
         .iter()
-        .map(mark)
+        .map(probe)
         .collect()
 }
 

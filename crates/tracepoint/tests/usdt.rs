@@ -1,4 +1,4 @@
-//! Marks stand in the program's file as tracers look for them, and turn their events on while a tracer is counted.
+//! USDT probes stand in the program's file as tracers look for them, and turn their events on while a tracer is counted.
 #![cfg(all(
     target_arch = "x86_64",
     target_os = "linux",
@@ -9,7 +9,7 @@
 
 mod notes;
 
-use notes::Mark;
+use notes::ProbeNote;
 use object::{Object, ObjectSegment};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 kestrel_tracepoint::events! {
-    group marks;
+    group usdt;
 
     event one(a: u32, b: i8, path: &str, body: &[u8]) {
         a: u32 = a,
@@ -35,17 +35,17 @@ kestrel_tracepoint::events! {
     } print "{f0}";
 }
 
-/// Tests of one program run side by side, and a look is at all of its marks.
+/// Tests of one program run side by side, and a look is at all of its probes.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn note(file: &object::File<'_>, name: &str) -> Mark {
-    let all = notes::marks(file);
+fn note(file: &object::File<'_>, name: &str) -> ProbeNote {
+    let all = notes::probes(file);
     let found = all
         .into_iter()
-        .find(|mark| mark.group == "marks" && mark.name == name);
+        .find(|probe| probe.group == "usdt" && probe.name == name);
     found.unwrap_or_else(|| panic!("no note of {name}"))
 }
 
@@ -72,7 +72,7 @@ fn memory() -> std::fs::File {
 }
 
 #[test]
-fn marks_are_noted_and_their_semaphores_turn_events_on() {
+fn probes_are_noted_and_their_semaphores_turn_events_on() {
     let _alone = alone();
     let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     let file = object::File::parse(&*bytes).unwrap();
@@ -95,7 +95,7 @@ fn marks_are_noted_and_their_semaphores_turn_events_on() {
         "body bytes unsigned char",
         "pair u16[2] unsigned short",
     ];
-    let one_is = [&["marks", "one", "{a} {b} {path} {body} {pair}"][..], &fields[..]].concat();
+    let one_is = [&["usdt", "one", "{a} {b} {path} {body} {pair}"][..], &fields[..]].concat();
     assert!(described.iter().any(|texts| *texts == one_is), "{described:?}");
     assert!(
         described
