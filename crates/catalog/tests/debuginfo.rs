@@ -86,13 +86,13 @@ fn member(types: &Btf, of: &str, name: &str) -> (u32, Option<u32>, u64) {
 
 fn check(file: &Executable) {
     let (known, signature) = described(file, "first");
-    let texts: Vec<String> = signature
+    let strings: Vec<String> = signature
         .parameters
         .iter()
         .map(|parameter| format!("{} {}", parameter.text, parameter.name))
         .collect();
     assert_eq!(
-        texts,
+        strings,
         [
             "struct outer* out",
             "char c",

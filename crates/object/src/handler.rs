@@ -220,7 +220,7 @@ impl HandlerFile {
     }
 }
 
-/// Refuses an object that another user could have written: its programs may do more to the kernel than handlers' texts can say.
+/// Refuses an object that another user could have written: its programs may do more to the kernel than the source of handlers can say.
 ///
 /// # Errors
 /// [`Error::Untrusted`].

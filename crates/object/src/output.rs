@@ -115,7 +115,7 @@ impl Printk {
         })
     }
 
-    /// Hands over the lines that have come, also those of other objects: the kernel does not tell whose they are. Empty ones, of texts that end a line
+    /// Hands over the lines that have come, also those of other objects: the kernel does not tell whose they are. Empty ones, of strings that end a line
     /// themselves, are left out.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ const DEPTH: u32 = 16;
 /// Elements of arrays and members shown of one value.
 const MAX: usize = 4096;
 
-/// A value by its type: structs are objects, arrays of characters texts, other arrays lists. Pointers are texts in hexadecimal. Where bytes are
+/// A value by its type: structs are objects, arrays of characters strings, other arrays lists. Pointers are strings in hexadecimal. Where bytes are
 /// missing, `null` stands.
 pub fn to_json(btf: &Btf, ty: TypeId, bytes: &[u8]) -> Value {
     Reader { btf, left: MAX }.json(ty, bytes, 0)

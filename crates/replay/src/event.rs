@@ -1,7 +1,7 @@
 //! A recorded event to programs: its context for the compiler, and a record's bytes as that context says they lie.
 //!
 //! ```text
-//!   the record up to its tail | for each text or memory of the tail a u32 as of `__data_loc` | a NUL | texts, each with a NUL, and memory
+//!   the record up to its tail | for each text or memory of the tail a u32 as of `__data_loc` | a NUL | strings, each with a NUL, and memory
 //! ```
 
 use kestrel_compiler::context::{Context, EventField, Features, Source, ValueType};
@@ -15,7 +15,7 @@ use kestrel_trace::value::Value;
 pub(crate) struct Unpacking {
     /// Bytes that are taken as they are.
     fixed: usize,
-    /// Places of the texts and the memory of the tail among the fields.
+    /// Places of the strings and the memory of the tail among the fields.
     located: Vec<usize>,
 }
 
@@ -97,12 +97,12 @@ fn value(layout: &Layout, index: usize, field: &Field) -> (ValueType, Source) {
     }
 }
 
-/// Where the words are that say where texts and memory lie.
+/// Where the words are that say where strings and memory lie.
 fn location_table(layout: &Layout) -> usize {
     (layout.fixed_end() as usize).next_multiple_of(8)
 }
 
-/// The places of the texts and the memory of the tail among the fields.
+/// The places of the strings and the memory of the tail among the fields.
 fn located(layout: &Layout) -> impl Iterator<Item = usize> {
     let is_located = |ty: &FieldType| matches!(ty, FieldType::String { .. } | FieldType::Bytes { .. });
     let fields = layout.fields().iter().enumerate();

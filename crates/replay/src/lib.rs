@@ -6,7 +6,7 @@
 //!      └────memory_fields──► recorded ──────────────┘
 //! ```
 //!
-//! A handler is the same program that a kernel would run, instruction by instruction: maps, numbers and texts come out the same. What differs is in two
+//! A handler is the same program that a kernel would run, instruction by instruction: maps, numbers and strings come out the same. What differs is in two
 //! places: where fields lie (`event`) and what helpers answer (`machine::answers`).
 #![forbid(unsafe_code)]
 

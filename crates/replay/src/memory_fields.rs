@@ -1,5 +1,5 @@
 //! Fields of records that hold memory, and the addresses where it lay: `text0` and `mem0` where the argument 0 points, `mem1_2` where the second pointer in
-//! `mem1` does ([`kestrel_trace::calls`]), and texts that are called as the argument of a call that they were read from.
+//! `mem1` does ([`kestrel_trace::calls`]), and strings that are called as the argument of a call that they were read from.
 
 use crate::call::{ARGUMENTS, CallPlaces, Side, numbered};
 use crate::recorded::{RecordedMemory, is_kernel};
@@ -191,7 +191,7 @@ impl MemoryFields {
             })
         });
         let pieces: Vec<Piece> = pieces.collect();
-        // Records of all calls have the texts of an argument vector beside a program's path.
+        // Records of all calls have the strings of an argument vector beside a program's path.
         let is_shifted = call.is_some() && pieces.iter().any(|it| it.is_text && it.pointer.is_behind(ARGV));
         (!pieces.is_empty()).then_some(Self {
             pieces,
@@ -402,7 +402,7 @@ impl<'r> Known<'r> {
         place + before.map_or(0, Signature::before_program)
     }
 
-    /// Whether a text was to be read there: records have room for texts that only some of their calls have. A text that is not there at the return may have
+    /// Whether a text was to be read there: records have room for strings that only some of their calls have. A text that is not there at the return may have
     /// been at the entry.
     fn is_text(&self, piece: &Piece) -> bool {
         let kind = match piece.pointer {
@@ -480,7 +480,7 @@ impl<'r> Known<'r> {
         };
         let behind = part.checked_sub(1)?;
         let (table, width, word, has_length) = match shape {
-            Shape::Texts(width) => (0, width, behind, false),
+            Shape::Strings(width) => (0, width, behind, false),
             Shape::Vectors(width) => (0, width, behind.checked_mul(2)?, true),
             Shape::Message(width) | Shape::Messages(width) => match part.checked_sub(CONTROL + 1) {
                 Some(buffer) => (MESSAGE_VECTOR, width, buffer.checked_mul(2)?, true),

@@ -142,7 +142,7 @@ pub enum FieldType {
     /// `char[size]`, up to the first NUL.
     Text { size: u32 },
     /// A text in `max + 2` bytes, up to the first NUL: what reads the text is given room for one byte more than is kept, so that a text with more
-    /// than `max` bytes before its NUL is known to be cut. It is shown with the trailer of cut texts then (`max_strlen`).
+    /// than `max` bytes before its NUL is known to be cut. It is shown with the trailer of cut strings then (`max_strlen`).
     InlineString { max: u32 },
     /// At most `max` bytes of memory: how many there are (`u32`), the bytes, then zeroes up to a multiple of 4. Shown as bpftrace shows `buf`: `\x00` for what
     /// is no printable ASCII.

@@ -10,7 +10,7 @@
 //! `taken` is the time at which the copy was begun, so that pieces meet their record whatever comes between, an interrupt's own copy of the same stack
 //! included. A piece that found no room ends the copy: the frames behind are truncated, as where the copy itself ends.
 //!
-//! Records that are longer than a page ([`EventClass::is_long`]: what programs print, with long texts) come as pieces from their first byte to their last,
+//! Records that are longer than a page ([`EventClass::is_long`]: what programs print, with long strings) come as pieces from their first byte to their last,
 //! whose addresses count from 0. Behind them comes a record of their number that says when they were taken and how many bytes they are:
 //!
 //! ```text

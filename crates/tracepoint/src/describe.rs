@@ -1,6 +1,6 @@
 //! Descriptions of events in the program's file for Kestrel: names, fields with their types, print format. An ELF note beside the USDT note, which has no types.
 //!
-//! A note's owner is `kestrel`, its type 1, and it is part of what is loaded of the program, so that `strip` leaves it. It holds texts that each end in a NUL: group, name, print
+//! A note's owner is `kestrel`, its type 1, and it is part of what is loaded of the program, so that `strip` leaves it. It holds strings that each end in a NUL: group, name, print
 //! format, and for each field `NAME TYPE C TYPE`, where the type is one of `u8` … `i64`, `f32`, `f64`, `bool`, `str`, `bytes`, `char[N]`, `u16[N]`. NULs fill the rest.
 
 use crate::value::{Definition, Field, Kind};

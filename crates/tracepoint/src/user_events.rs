@@ -283,7 +283,7 @@ mod tests {
             Value::Elements(&[1, 0, 2, 0]),
         ];
         let bytes = payload(&fields, &values);
-        // 4 + 2 + 4 + 8 + 1 + 4 + 4 + 4, then the texts.
+        // 4 + 2 + 4 + 8 + 1 + 4 + 4 + 4, then the strings.
         let mut expected = vec![27, 0, 3, 0, 200, 0, 0xfe, 0xff, 0xff, 0xff];
         expected.extend(1.0_f64.to_bits().to_le_bytes());
         expected.extend([1, b'a', b'b', b'c', 0]);

@@ -4,7 +4,7 @@
 
 mod notes;
 
-use notes::{probes, texts};
+use notes::{probes, strings};
 use std::process::Command;
 
 const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
@@ -61,7 +61,7 @@ fn probes_and_descriptions_are_in_the_stripped_program() {
         };
         assert_eq!(semaphores("answered").len(), 1);
         assert_ne!(semaphores("answered"), semaphores("asked"));
-        let described = texts(&file);
+        let described = strings(&file);
         assert!(
             described.contains(
                 &[
@@ -160,7 +160,7 @@ fn files_of_a_program_share_events_however_they_are_linked() {
         );
         let bytes = std::fs::read(path("program")).unwrap();
         let file = object::File::parse(&*bytes).unwrap();
-        let (probes, described) = (probes(&file), texts(&file));
+        let (probes, described) = (probes(&file), strings(&file));
         let of = |name: &str| {
             probes
                 .iter()

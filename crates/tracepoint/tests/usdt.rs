@@ -87,7 +87,7 @@ fn probes_are_noted_and_their_semaphores_turn_events_on() {
     assert_eq!(many.split(' ').count(), 12);
 
     // Kestrel is told more.
-    let described = notes::texts(&file);
+    let described = notes::strings(&file);
     let fields = [
         "a u32 unsigned int",
         "b i8 signed char",
@@ -96,11 +96,14 @@ fn probes_are_noted_and_their_semaphores_turn_events_on() {
         "pair u16[2] unsigned short",
     ];
     let one_is = [&["usdt", "one", "{a} {b} {path} {body} {pair}"][..], &fields[..]].concat();
-    assert!(described.iter().any(|texts| *texts == one_is), "{described:?}");
+    assert!(
+        described.iter().any(|strings| *strings == one_is),
+        "{described:?}"
+    );
     assert!(
         described
             .iter()
-            .any(|texts| texts[1] == "many" && texts.len() == 3 + 13),
+            .any(|strings| strings[1] == "many" && strings.len() == 3 + 13),
         "{described:?}"
     );
 

@@ -192,8 +192,8 @@ fn strategies(catalog: &Catalog, entry: &Entry, parts: &str, node: Node) -> Resu
         recorded: false,
         ..field(name, &rule.replace("PARTS", parts))
     });
-    let texts = FIELDS.iter().map(|(name, rule)| field(name, rule));
-    let fields: Vec<EventField> = operands.chain(texts).collect();
+    let strings = FIELDS.iter().map(|(name, rule)| field(name, rule));
+    let fields: Vec<EventField> = operands.chain(strings).collect();
     for strategy in &mut strategies {
         entry.event.clone_into(&mut strategy.context.name);
         strategy

@@ -87,19 +87,19 @@ mod tests {
         let mut bytes = MAGIC.to_vec();
         bytes.extend((entries.len() as u32).to_le_bytes());
         bytes.resize(HEADER, 0);
-        let mut texts = Vec::new();
+        let mut strings = Vec::new();
         let begin = HEADER + entries.len() * ENTRY;
         for (flags, key, value, conditions) in entries {
             bytes.extend(flags.to_le_bytes());
             for text in [key, value] {
-                bytes.extend(((begin + texts.len()) as u32).to_le_bytes());
-                texts.extend_from_slice(text.as_bytes());
-                texts.push(0);
+                bytes.extend(((begin + strings.len()) as u32).to_le_bytes());
+                strings.extend_from_slice(text.as_bytes());
+                strings.push(0);
             }
             bytes.extend(0u32.to_le_bytes());
             bytes.extend(conditions.to_le_bytes());
         }
-        bytes.extend(texts);
+        bytes.extend(strings);
         bytes
     }
 

@@ -207,7 +207,7 @@ fn read(bytes: &[u8]) -> std::result::Result<UsdtProbes, String> {
             kind,
             description,
         } = note;
-        let (numbers, texts) = match description.split_at_checked(24) {
+        let (numbers, strings) = match description.split_at_checked(24) {
             Some(parts) if (owner, kind) == MARK => parts,
             _ => continue,
         };
@@ -216,8 +216,8 @@ fn read(bytes: &[u8]) -> std::result::Result<UsdtProbes, String> {
             continue;
         };
         let moved = base.map_or(0, |now| now.wrapping_sub(then));
-        let mut texts = texts.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-        let mut text = || texts.next().unwrap_or_default().into_owned();
+        let mut strings = strings.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let mut text = || strings.next().unwrap_or_default().into_owned();
         let (provider, name, arguments) = (text(), text(), text());
         let semaphore = match semaphore {
             0 => 0,
@@ -248,14 +248,14 @@ fn descriptions(notes: &[u8]) -> HashMap<(String, String), Arc<Description>> {
     let mut rest = notes;
     while let Some((note, after)) = note(rest) {
         rest = after;
-        let texts = match (note.owner, note.kind) == DESCRIPTION {
+        let strings = match (note.owner, note.kind) == DESCRIPTION {
             true => note.description,
             false => continue,
         };
-        let mut texts = texts.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-        let mut text = || texts.next().unwrap_or_default().into_owned();
+        let mut strings = strings.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let mut text = || strings.next().unwrap_or_default().into_owned();
         let (provider, name, print) = (text(), text(), text());
-        let fields = texts.filter(|text| !text.is_empty()).map(|text| field(&text));
+        let fields = strings.filter(|text| !text.is_empty()).map(|text| field(&text));
         let Some(fields) = fields.collect::<Option<Vec<_>>>() else {
             continue;
         };

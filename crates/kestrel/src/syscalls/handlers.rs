@@ -1,4 +1,4 @@
-//! The handlers that record calls, as texts of the language: what calls of one kind point to is one record, so that the frequent ones pay for nothing
+//! The handlers that record calls, in the event language: what calls of one kind point to is one record, so that the frequent ones pay for nothing
 //! that others have.
 
 use super::EntryStacks;
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Group {
     Buffers,
-    Texts,
+    Strings,
     Structures,
     Vectors(usize),
     Message(usize),
@@ -127,7 +127,7 @@ fn records(
     moment: Moment,
     has_stacks: &dyn Fn(&Signature) -> bool,
 ) -> String {
-    let mut groups: BTreeMap<(Group, Texts, bool), Kinds<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Group, Strings, bool), Kinds<'_>> = BTreeMap::new();
     let bare = Moment {
         stacks: EntryStacks::default(),
         ..moment
@@ -138,19 +138,19 @@ fn records(
     for (number, signature) in calls.filter(|(number, _)| recorded.contains(number)) {
         let with = !differ || has_stacks(signature);
         if let Some(group) = group(signature) {
-            let (group, texts) = match (moment.abi, group, texts(signature)) {
+            let (group, strings) = match (moment.abi, group, strings(signature)) {
                 // Those of 32-bit programs are rare.
-                (Abi::Compat, Group::Buffers | Group::Texts | Group::Structures, _) => {
-                    (Group::Structures, Texts::Elsewhere)
+                (Abi::Compat, Group::Buffers | Group::Strings | Group::Structures, _) => {
+                    (Group::Structures, Strings::Elsewhere)
                 }
-                (_, Group::Buffers | Group::Structures, Texts::Nowhere) => (group, Texts::Nowhere),
-                (_, Group::Texts, texts) if texts != Texts::Elsewhere => (group, texts),
-                (_, Group::Texts | Group::Buffers | Group::Structures, _) => {
-                    (Group::Structures, Texts::Elsewhere)
+                (_, Group::Buffers | Group::Structures, Strings::Nowhere) => (group, Strings::Nowhere),
+                (_, Group::Strings, strings) if strings != Strings::Elsewhere => (group, strings),
+                (_, Group::Strings | Group::Buffers | Group::Structures, _) => {
+                    (Group::Structures, Strings::Elsewhere)
                 }
-                (_, Group::Vectors(_) | Group::Message(_) | Group::Exec, _) => (group, Texts::Nowhere),
+                (_, Group::Vectors(_) | Group::Message(_) | Group::Exec, _) => (group, Strings::Nowhere),
             };
-            let kinds = groups.entry((group, texts, with)).or_default();
+            let kinds = groups.entry((group, strings, with)).or_default();
             let calls = kinds.entry(reading(signature)).or_default();
             calls.push((number, signature));
         } else if !with {
@@ -215,22 +215,22 @@ fn reading(signature: &Signature) -> String {
 /// Places of a call's string arguments. The usual places have records of their own, as a text that is read where there is none costs a fault: more than all
 /// else that is done for a call. Others share one with those that have structures, too, as each record takes its part of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Texts {
+enum Strings {
     First,
     Second,
     Nowhere,
     Elsewhere,
 }
 
-fn texts(signature: &Signature) -> Texts {
+fn strings(signature: &Signature) -> Strings {
     let kinds = signature.parameters.iter().map(|it| it.kind).enumerate();
-    let texts = kinds.filter(|(_, kind)| matches!(kind, Some(Kind::Text)));
-    let texts: Vec<usize> = texts.map(|(place, _)| place).collect();
-    match texts[..] {
-        [] => Texts::Nowhere,
-        [0] => Texts::First,
-        [1] => Texts::Second,
-        _ => Texts::Elsewhere,
+    let strings = kinds.filter(|(_, kind)| matches!(kind, Some(Kind::Text)));
+    let strings: Vec<usize> = strings.map(|(place, _)| place).collect();
+    match strings[..] {
+        [] => Strings::Nowhere,
+        [0] => Strings::First,
+        [1] => Strings::Second,
+        _ => Strings::Elsewhere,
     }
 }
 
@@ -238,12 +238,12 @@ fn group(signature: &Signature) -> Option<Group> {
     let kinds = signature.parameters.iter().enumerate();
     let each = kinds.filter_map(|(place, parameter)| {
         Some(match parameter.kind? {
-            Kind::Text => Group::Texts,
+            Kind::Text => Group::Strings,
             Kind::InBuffer(_) | Kind::OutBuffer => Group::Buffers,
             Kind::Pointed(what) => match what.shape {
                 Shape::Vectors(_) => Group::Vectors(place),
                 Shape::Message(_) | Shape::Messages(_) => Group::Message(place),
-                Shape::Texts(_) => Group::Exec,
+                Shape::Strings(_) => Group::Exec,
                 _ => Group::Structures,
             },
             Kind::OutPath | Kind::Remaining(_) | Kind::ProcessControl => Group::Structures,

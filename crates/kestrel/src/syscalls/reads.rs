@@ -122,9 +122,9 @@ pub(super) fn read(calls: &[(u64, &Signature)], moment: Moment) -> Option<String
                 before += &words;
                 fields.extend(parts);
             }
-            Some(Shape::Texts(width)) => {
-                before += &format!("$texts = {}; ", moment.argument(place));
-                fields.extend(texts(place, ("$texts", width)));
+            Some(Shape::Strings(width)) => {
+                before += &format!("$strings = {}; ", moment.argument(place));
+                fields.extend(strings(place, ("$strings", width)));
             }
             _ => {}
         }
@@ -261,11 +261,11 @@ fn message(place: usize, (address, width): (&str, Width)) -> (String, Vec<String
     (words, fields)
 }
 
-/// The texts of an argument vector.
-fn texts(place: usize, table: (&str, Width)) -> Vec<String> {
+/// The strings of an argument vector.
+fn strings(place: usize, table: (&str, Width)) -> Vec<String> {
     let text = |index: usize| {
         let pointer = word(table, index);
         format!("{TEXT}{place}_{} = str(uptr({pointer}), {TEXT_BYTES})", index + 1)
     };
-    (0..table.1.texts()).map(text).collect()
+    (0..table.1.strings()).map(text).collect()
 }

@@ -63,7 +63,7 @@ fn in_turn<'v>(pairs: impl Iterator<Item = (Value<'v>, Value<'v>)>) -> Ordering 
     orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// The order of two values of one type: of numbers, texts, and what is made of them.
+/// The order of two values of one type: of numbers, strings, and what is made of them.
 fn values(a: Value<'_>, b: Value<'_>) -> Ordering {
     match (a, b) {
         (Value::Text(a) | Value::CutText(a), Value::Text(b) | Value::CutText(b)) => a.cmp(b),

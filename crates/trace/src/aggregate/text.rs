@@ -61,7 +61,7 @@ pub fn shown(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Appends what of a map is wanted, as lines: bytes, because texts of others need not be UTF-8.
+/// Appends what of a map is wanted, as lines: bytes, because strings of others need not be UTF-8.
 pub fn written(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
     let ty = &snapshot.ty;
     let title = ty.title();

@@ -6,7 +6,7 @@ use super::events::Events;
 use super::spans::{Returns, Spans};
 use super::states::States;
 use super::steps::Steps;
-use super::texts::Texts;
+use super::strings::Strings;
 use super::threads::Threads;
 use crate::analyze::Timeline;
 use crate::export::Calls;
@@ -59,7 +59,7 @@ pub struct PageBuilder {
     tasks: Tasks,
     processes: Processes,
     learner: Learner,
-    texts: Texts,
+    strings: Strings,
     threads: Threads,
     events: Events,
     timeline: Timeline,
@@ -99,7 +99,7 @@ impl PageBuilder {
             tasks,
             processes,
             learner: Learner::default(),
-            texts: Texts::default(),
+            strings: Strings::default(),
             threads: Threads::default(),
             events: Events::new(limits.events),
             timeline: Timeline::default(),
@@ -119,7 +119,7 @@ impl PageBuilder {
     pub fn record(&mut self, record: &Record<'_>, wanted: bool) {
         self.learner.learn(record, &mut self.processes);
         if let Some(spans) = &mut self.spans {
-            spans.record(record, wanted, (&mut self.texts, &mut self.threads));
+            spans.record(record, wanted, (&mut self.strings, &mut self.threads));
         }
         self.last_ns = self.last_ns.max(record.time_ns);
         if !wanted {
@@ -141,7 +141,7 @@ impl PageBuilder {
             states.step(record, stack, &mut self.threads, &self.tasks);
         }
         self.events
-            .add(record, (thread, stack), &self.symbols, &mut self.texts);
+            .add(record, (thread, stack), &self.symbols, &mut self.strings);
     }
 
     /// Notes that `count` events and packets are missing before the last record.
@@ -180,7 +180,7 @@ impl PageBuilder {
         let mut columns = Columns::default();
         let timeline = self.timeline.finish();
         let end_ns = timeline.end_ns;
-        let world = (&mut self.texts, &mut self.threads);
+        let world = (&mut self.strings, &mut self.threads);
         let has_steps = self.spans.as_ref().is_some_and(Spans::has_steps);
         let calls = self.spans.map(|spans| spans.finish(end_ns, &mut columns, world));
         let states = self.states.map(|states| states.finish(end_ns, &mut columns));
@@ -196,8 +196,8 @@ impl PageBuilder {
         columns.numbers("thread.pid", threads.clone().map(|it| process(it).into()));
         let is_followed = |(tid, _): (u32, u32)| i128::from(self.tasks.is_target(tid));
         columns.numbers("thread.followed", threads.clone().map(is_followed));
-        columns.texts("thread.name", threads.map(name));
-        columns.texts("texts", self.texts.iter());
+        columns.strings("thread.name", threads.map(name));
+        columns.strings("strings", self.strings.iter());
         tree(&self.stacks.finish(), &mut columns);
         columns.numbers("timeline", timeline.counts.iter().map(|count| (*count).into()));
         let losses = self.losses.iter();
@@ -229,7 +229,7 @@ impl PageBuilder {
             "calls": calls.map(|(count, left, up_to)| {
                 json!({ "count": count, "left_out": left, "up_to": up_to, "spans": has_steps })
             }),
-            "texts_left_out": self.texts.left_out(),
+            "strings_left_out": self.strings.left_out(),
         });
         Document::new(&columns.finish(about))
     }
@@ -238,7 +238,7 @@ impl PageBuilder {
 /// The frames of all stacks, each below its caller.
 fn tree(tree: &CallTree, columns: &mut Columns) {
     let nodes = tree.nodes().iter();
-    let (mut frames, mut numbers) = (Texts::default(), Vec::with_capacity(tree.nodes().len()));
+    let (mut frames, mut numbers) = (Strings::default(), Vec::with_capacity(tree.nodes().len()));
     for node in nodes.clone() {
         let frame = tree.frame_of(node);
         let mark = if frame.kernel { "k" } else { "u" };
@@ -246,5 +246,5 @@ fn tree(tree: &CallTree, columns: &mut Columns) {
     }
     columns.numbers("node.parent", nodes.map(|node| node.parent.into()));
     columns.numbers("node.frame", numbers.iter().map(|number| (*number).into()));
-    columns.texts("frames", frames.iter());
+    columns.strings("frames", frames.iter());
 }

@@ -1,4 +1,4 @@
-//! Packs columns of numbers and texts for the script of the page in the browser.
+//! Packs columns of numbers and strings for the script of the page in the browser.
 //!
 //! ```text
 //!   length of the head (u32, little endian) │ head: JSON, with where each column lies │ planes of bytes, column after column
@@ -32,15 +32,15 @@ impl Columns {
         self.put(name.into(), steps, Some(first));
     }
 
-    /// Adds a column of texts: their bytes as the column `name`, their lengths as the column `name#`.
-    pub(super) fn texts<'t>(&mut self, name: &str, texts: impl Iterator<Item = &'t str> + Clone) {
+    /// Adds a column of strings: their bytes as the column `name`, their lengths as the column `name#`.
+    pub(super) fn strings<'t>(&mut self, name: &str, strings: impl Iterator<Item = &'t str> + Clone) {
         let at = self.bytes.len();
-        texts
+        strings
             .clone()
             .for_each(|text| self.bytes.extend_from_slice(text.as_bytes()));
         let entry = json!({ "at": at, "bytes": self.bytes.len() - at });
         self.directory.insert(name.to_owned(), entry);
-        self.numbers(format!("{name}#"), texts.map(|text| text.len() as i128));
+        self.numbers(format!("{name}#"), strings.map(|text| text.len() as i128));
     }
 
     /// The packed columns with their head, which also has `about`.

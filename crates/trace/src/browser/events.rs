@@ -1,7 +1,7 @@
 //! Events with their fields, a column for each; where there are too many, every second of the most frequent event goes, again and again.
 
 use super::columns::Columns;
-use super::texts::Texts;
+use super::strings::Strings;
 use crate::event::EventClass;
 use crate::layout::{Base, FieldType};
 use crate::print;
@@ -10,7 +10,7 @@ use crate::symbol::Symbols;
 use crate::value::Value;
 use serde_json::{Value as Json, json};
 
-/// Elements of an array that have columns of their own; longer ones are texts.
+/// Elements of an array that have columns of their own; longer ones are strings.
 const ELEMENTS: u32 = 8;
 
 /// Events of all classes.
@@ -63,7 +63,7 @@ enum Words {
     Signed,
     Unsigned,
     Hexadecimal,
-    /// Indices of texts.
+    /// Indices of strings.
     Text,
 }
 
@@ -118,7 +118,7 @@ impl Events {
         record: &Record<'_>,
         (thread, stack): (u32, u32),
         symbols: &Symbols,
-        texts: &mut Texts,
+        strings: &mut Strings,
     ) {
         let class = self.class(record.event);
         let wanted = class.seen.is_multiple_of(class.stride);
@@ -133,7 +133,7 @@ impl Events {
             stack,
         });
         for column in &mut class.fields {
-            column.add(record, symbols, texts);
+            column.add(record, symbols, strings);
         }
         self.kept += 1;
         if self.kept > self.most {
@@ -253,14 +253,14 @@ impl Class {
 }
 
 impl Column {
-    fn add(&mut self, record: &Record<'_>, symbols: &Symbols, texts: &mut Texts) {
+    fn add(&mut self, record: &Record<'_>, symbols: &Symbols, strings: &mut Strings) {
         let field = record.event.layout.fields().get(self.field);
         let value = field.map_or(Value::Missing, |field| record.value(field));
         let number = match (self.words, self.element, value) {
             (Words::Text, _, value) => {
                 let mut text = Vec::new();
                 print::value(value, symbols, &mut text);
-                u64::from(texts.number(&String::from_utf8_lossy(&text)))
+                u64::from(strings.number(&String::from_utf8_lossy(&text)))
             }
             (_, Some(at), Value::Array(elements)) => elements
                 .iter()

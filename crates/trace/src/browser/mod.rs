@@ -18,9 +18,9 @@ mod shares;
 mod spans;
 mod states;
 mod steps;
+mod strings;
 #[cfg(test)]
 mod tests;
-mod texts;
 mod threads;
 
 pub use builder::{About, Limits, PageBuilder};

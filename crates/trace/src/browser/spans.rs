@@ -3,7 +3,7 @@
 use super::columns::Columns;
 use super::longest::{Lasting, Longest, LongestKept};
 use super::steps::Steps;
-use super::texts::Texts;
+use super::strings::Strings;
 use super::threads::Threads;
 use crate::calls::{Call, Descriptors, End, RAW_EXIT, call_text};
 use crate::event::EventClass;
@@ -100,13 +100,13 @@ impl Spans {
     }
 
     /// Adds a record; records come in the order of their times.
-    pub(super) fn record(&mut self, record: &Record<'_>, wanted: bool, world: (&mut Texts, &mut Threads)) {
+    pub(super) fn record(&mut self, record: &Record<'_>, wanted: bool, world: (&mut Strings, &mut Threads)) {
         let kept = &mut self.kept;
-        let (texts, threads) = world;
+        let (strings, threads) = world;
         if let Some(calls) = &mut self.calls {
             calls.each(record, wanted, &mut |call, files| {
                 if self.returns.knows_end_of(call) {
-                    kept.add(call, files, record.time_ns, texts, threads);
+                    kept.add(call, files, record.time_ns, strings, threads);
                 }
             });
         }
@@ -117,7 +117,7 @@ impl Spans {
                     thread: threads.place(record.tid, record.pid),
                     begin_ns: step.begin_ns,
                     end_ns: record.time_ns,
-                    name: texts.number(&step.name),
+                    name: strings.number(&step.name),
                     text: step.text.into(),
                     marks: 0,
                 });
@@ -136,13 +136,13 @@ impl Spans {
         mut self,
         end_ns: u64,
         columns: &mut Columns,
-        (texts, threads): (&mut Texts, &mut Threads),
+        (strings, threads): (&mut Strings, &mut Threads),
     ) -> (u64, u64, u64) {
         let kept = &mut self.kept;
         if let Some(calls) = &mut self.calls {
             calls.each_left(&mut |call, files| {
                 if self.returns.knows_end_of(call) {
-                    kept.add(call, files, end_ns, texts, threads);
+                    kept.add(call, files, end_ns, strings, threads);
                 }
             });
         }
@@ -158,7 +158,7 @@ impl Spans {
         columns.numbers("call.thread", calls.clone().map(|it| it.thread.into()));
         columns.numbers("call.name", calls.clone().map(|it| it.name.into()));
         columns.numbers("call.marks", calls.clone().map(|it| it.marks.into()));
-        columns.texts("call.text", calls.map(|it| it.text.as_ref()));
+        columns.strings("call.text", calls.map(|it| it.text.as_ref()));
         (count, left_out, up_to_ns)
     }
 }
@@ -169,7 +169,7 @@ impl Kept {
         call: &Call,
         files: &Descriptors,
         now_ns: u64,
-        texts: &mut Texts,
+        strings: &mut Strings,
         threads: &mut Threads,
     ) {
         self.count += 1;
@@ -194,7 +194,7 @@ impl Kept {
             thread: threads.place(call.tid, call.pid),
             begin_ns,
             end_ns,
-            name: texts.number(&call.signature.shown()),
+            name: strings.number(&call.signature.shown()),
             text: call_text(call, files).into(),
             marks,
         });

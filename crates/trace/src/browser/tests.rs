@@ -4,7 +4,7 @@ use super::columns::Columns;
 use super::events::Events;
 use super::longest::{Lasting, Longest};
 use super::shares::{Row, Shares};
-use super::texts::Texts;
+use super::strings::Strings;
 use crate::event::{EventClass, EventId};
 use crate::layout::{Base, FieldType, Layout};
 use crate::record::Record;
@@ -87,7 +87,7 @@ fn numbers(whole: &[u8], name: &str) -> Vec<u64> {
 #[test]
 fn of_too_many_events_the_most_frequent_are_sampled_and_rare_ones_are_whole() {
     let (often, rare) = (class(1, "often"), class(2, "rare"));
-    let (mut events, mut texts) = (Events::new(100), Texts::default());
+    let (mut events, mut strings) = (Events::new(100), Strings::default());
     for n in 0..1000_u64 {
         let event = if n % 50 == 49 { &rare } else { &often };
         let mut bytes = vec![0; event.layout.fixed_end() as usize];
@@ -103,7 +103,7 @@ fn of_too_many_events_the_most_frequent_are_sampled_and_rare_ones_are_whole() {
             unwound: None,
             rest: &[],
         };
-        events.add(&record, (0, 0), &Symbols::default(), &mut texts);
+        events.add(&record, (0, 0), &Symbols::default(), &mut strings);
     }
     let mut columns = Columns::default();
     let told = events.finish(&mut columns);
@@ -125,15 +125,15 @@ fn columns_are_as_wide_as_their_values() {
     columns.numbers("wide", [0, u64::MAX.into()].into_iter());
     columns.numbers("empty", [].into_iter());
     columns.rising("times", [1 << 40, (1 << 40) + 3, (1 << 40) + 4].into_iter());
-    columns.texts("texts", ["a", "", "\u{20ac}<b>"].into_iter());
+    columns.strings("strings", ["a", "", "\u{20ac}<b>"].into_iter());
     let whole = columns.finish(json!({}));
     assert_eq!(numbers(&whole, "constant"), [7, 7, 7]);
     assert_eq!(numbers(&whole, "wide"), [0, u64::MAX]);
     assert_eq!(numbers(&whole, "empty"), [0; 0]);
     assert_eq!(numbers(&whole, "times"), [1 << 40, (1 << 40) + 3, (1 << 40) + 4]);
-    assert_eq!(numbers(&whole, "texts#"), [1, 0, 6]);
+    assert_eq!(numbers(&whole, "strings#"), [1, 0, 6]);
     let head = 4 + u32::from_le_bytes(*whole.first_chunk().unwrap()) as usize;
-    // Two values of eight bytes, three of one, the texts, their lengths; constants and nothing take none.
+    // Two values of eight bytes, three of one, the strings, their lengths; constants and nothing take none.
     assert_eq!(whole.len() - head, 16 + 3 + 7 + 3);
 }
 

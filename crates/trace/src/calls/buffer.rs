@@ -1,4 +1,4 @@
-//! Buffers that calls are given or fill, and texts: bytes between quotes.
+//! Buffers that calls are given or fill, and strings: bytes between quotes.
 
 use super::call::{Argument, Call, End};
 use super::memory::netlink;

@@ -25,7 +25,7 @@ struct KeptCall {
     abi: Abi,
     name: String,
     arguments: Vec<(String, FieldType)>,
-    /// How C declares addresses that are not of texts, by the arguments' names.
+    /// How C declares addresses that are not of strings, by the arguments' names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     declared: Vec<(String, String)>,
 }

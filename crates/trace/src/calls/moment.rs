@@ -223,7 +223,7 @@ fn pieces(record: &Record<'_>) -> Pieces {
     pieces
 }
 
-/// Texts that a handler recorded under the arguments' own names: `record(str(args.filename))`.
+/// Strings that a handler recorded under the arguments' own names: `record(str(args.filename))`.
 fn written(record: &Record<'_>, signature: &Signature) -> Pieces {
     let mut pieces = Pieces::default();
     for (field, value) in record.fields() {

@@ -102,8 +102,8 @@ impl Signature {
     /// For calls that execute a program relative to a directory (execveat): how many arguments are before the program's path. Handlers record the memory of
     /// their arguments at the places that it has in the call without a directory (execve).
     pub fn before_program(&self) -> usize {
-        let is_texts = |it: &Parameter| matches!(it.kind, Some(Kind::Pointed(what)) if matches!(what.shape, Shape::Texts(_)));
-        let place = self.parameters.iter().position(is_texts);
+        let is_strings = |it: &Parameter| matches!(it.kind, Some(Kind::Pointed(what)) if matches!(what.shape, Shape::Strings(_)));
+        let place = self.parameters.iter().position(is_strings);
         place.map_or(0, |place| place.saturating_sub(1))
     }
 

@@ -2,7 +2,7 @@
 //! read both with the same library (libtraceevent).
 //!
 //! ```text
-//! type u16 | flags u8 | preemption count u8 | thread i32 | fields … | texts and words of variable length
+//! type u16 | flags u8 | preemption count u8 | thread i32 | fields … | strings and words of variable length
 //! ```
 
 use super::stacks::Chain;

@@ -74,7 +74,7 @@ enum Values {
     Float(Vec<f64>),
     Text(Vec<ByteArray>),
     Longs(Vec<i64>),
-    Texts(Vec<ByteArray>),
+    Strings(Vec<ByteArray>),
 }
 
 /// Parquet type of a column: its values, and its type without them.
@@ -130,14 +130,14 @@ impl Shape {
             FieldType::Array { element, .. } => match **element {
                 FieldType::Integer {
                     base: Base::Float, ..
-                } => Self::text(Values::Texts(Vec::new())),
+                } => Self::text(Values::Strings(Vec::new())),
                 FieldType::Integer { signed, .. } => Self {
                     values: Values::Longs(Vec::new()),
                     ..Self::integer(8, signed)
                 },
-                _ => Self::text(Values::Texts(Vec::new())),
+                _ => Self::text(Values::Strings(Vec::new())),
             },
-            FieldType::Stack { .. } | FieldType::StackCopy { .. } => Self::text(Values::Texts(Vec::new())),
+            FieldType::Stack { .. } | FieldType::StackCopy { .. } => Self::text(Values::Strings(Vec::new())),
             _ => Self::text(Values::Text(Vec::new())),
         }
     }
@@ -150,7 +150,7 @@ impl Shape {
                 .with_logical_type(self.logical.clone())
                 .build()
         };
-        if !matches!(self.values, Values::Longs(_) | Values::Texts(_)) {
+        if !matches!(self.values, Values::Longs(_) | Values::Strings(_)) {
             return plain(name, Repetition::OPTIONAL);
         }
         let element = plain("element", Repetition::REQUIRED)?;
@@ -201,7 +201,7 @@ impl Column {
                 }
                 return self.list(0);
             }
-            Values::Texts(all) => {
+            Values::Strings(all) => {
                 let Json::Array(elements) = json_value(value, symbols) else {
                     return self.list(0);
                 };
@@ -272,7 +272,7 @@ impl Column {
                 to.typed::<Int64Type>().write_batch(all, depths, repeated)?;
                 all.clear();
             }
-            Values::Texts(all) => {
+            Values::Strings(all) => {
                 to.typed::<ByteArrayType>().write_batch(all, depths, repeated)?;
                 all.clear();
             }

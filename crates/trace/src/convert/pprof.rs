@@ -82,11 +82,11 @@ impl Conversion for Pprof {
     }
 }
 
-/// A profile while it is built, with the numbers that texts, functions, locations and binaries have got in it.
+/// A profile while it is built, with the numbers that strings, functions, locations and binaries have got in it.
 #[derive(Default)]
 struct Builder {
     profile: Profile,
-    texts: HashMap<String, i64>,
+    strings: HashMap<String, i64>,
     locations: HashMap<Frame, u64>,
     mappings: HashMap<String, u64>,
 }
@@ -100,12 +100,12 @@ impl Builder {
         if text.is_empty() {
             return 0;
         }
-        if let Some(number) = self.texts.get(text) {
+        if let Some(number) = self.strings.get(text) {
             return *number;
         }
         let number = self.profile.string_table.len() as i64;
         self.profile.string_table.push(text.to_owned());
-        self.texts.insert(text.to_owned(), number);
+        self.strings.insert(text.to_owned(), number);
         number
     }
 

@@ -249,7 +249,7 @@ impl<F: Folder> Writer<F> {
 
     /// Finishes a trace whose writing failed before: what there is room for, and first what was counted.
     pub fn finish_short(mut self, summary: &Summary, symbols: &Symbols, processes: &Processes) -> Written {
-        for (name, text) in side_texts(summary, symbols, processes) {
+        for (name, text) in side_file_contents(summary, symbols, processes) {
             // A trace without them is read all the same, and without its summary it is known that nothing was counted.
             _ = self.folder.replace(&format!("{SIDE}/{name}"), text.as_bytes());
         }
@@ -275,23 +275,27 @@ pub(super) fn side_files<F: Folder>(
     symbols: &Symbols,
     processes: &Processes,
 ) -> Result<()> {
-    for (name, text) in side_texts(summary, symbols, processes) {
+    for (name, text) in side_file_contents(summary, symbols, processes) {
         folder.replace(&format!("{SIDE}/{name}"), text.as_bytes())?;
     }
     Ok(())
 }
 
 /// The files beside the streams, the most wanted first.
-fn side_texts(summary: &Summary, symbols: &Symbols, processes: &Processes) -> Vec<(&'static str, String)> {
-    let mut texts = vec![
+fn side_file_contents(
+    summary: &Summary,
+    symbols: &Symbols,
+    processes: &Processes,
+) -> Vec<(&'static str, String)> {
+    let mut files = vec![
         (Summary::FILE, summary.to_text()),
         (Processes::FILE, processes.to_text()),
         (Symbols::FILE, symbols.to_text()),
     ];
     if !symbols.user().is_empty() {
-        texts.push((UserSymbols::FILE, symbols.user().to_text()));
+        files.push((UserSymbols::FILE, symbols.user().to_text()));
     }
-    texts
+    files
 }
 
 impl<W: StreamFile> Stream<W> {

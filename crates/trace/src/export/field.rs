@@ -15,7 +15,7 @@ pub(super) enum Words {
     Lines,
     /// For spreadsheets: integers are decimal, and what needs quotes is not usual.
     Cells,
-    /// For programs: integers are decimal, texts and pointers have quotes.
+    /// For programs: integers are decimal, strings and pointers have quotes.
     Json,
 }
 
@@ -59,18 +59,18 @@ enum Number {
     Quoted,
 }
 
-/// Texts of values that were met, each in the place that its value has.
+/// Strings of values that were met, each in the place that its value has.
 #[derive(Clone, Debug, Default)]
 struct Memo {
-    texts: Vec<Option<(u64, Piece)>>,
+    strings: Vec<Option<(u64, Piece)>>,
 }
 
-/// Texts that a [`Memo`] keeps.
+/// Strings that a [`Memo`] keeps.
 const KEPT: usize = 16;
 
 impl Part {
-    /// The field of that index, with `label` before its value. `usual`: whether texts are written as they are; else they are the format's.
-    pub(super) fn new(words: Words, label: &[u8], event: &EventClass, field: usize, texts: bool) -> Self {
+    /// The field of that index, with `label` before its value. `usual`: whether strings are written as they are; else they are the format's.
+    pub(super) fn new(words: Words, label: &[u8], event: &EventClass, field: usize, strings: bool) -> Self {
         let read = event.layout.fields().get(field);
         let read = read.map_or(Read::Other, |field| Read::of(words, event, field));
         let is_text = matches!(read, Read::Short(_) | Read::Text(..) | Read::Tail(..));
@@ -78,7 +78,7 @@ impl Part {
             label: Piece::new(label),
             field,
             words,
-            read: if is_text && !texts { Read::Other } else { read },
+            read: if is_text && !strings { Read::Other } else { read },
             memo: Memo::default(),
         }
     }
@@ -276,15 +276,15 @@ impl Number {
 impl Memo {
     #[inline]
     fn get(&self, number: u64) -> Option<&Piece> {
-        match self.texts.get(place(number)) {
+        match self.strings.get(place(number)) {
             Some(Some((kept, piece))) if *kept == number => Some(piece),
             _ => None,
         }
     }
 
     fn keep(&mut self, number: u64, text: &[u8]) {
-        self.texts.resize(KEPT, None);
-        self.texts[place(number)] = Some((number, Piece::new(text)));
+        self.strings.resize(KEPT, None);
+        self.strings[place(number)] = Some((number, Piece::new(text)));
     }
 }
 

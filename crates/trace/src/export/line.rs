@@ -104,7 +104,7 @@ impl Line {
                 escape(field.name.as_bytes(), &mut label);
                 label.push(b'=');
                 values.push(Shown {
-                    // Texts of a call are quoted.
+                    // Strings of a call are quoted.
                     part: Part::new(Words::Lines, &label, event, index, !call),
                     stack: field.ty.is_stack(),
                     style: None,

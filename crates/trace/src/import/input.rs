@@ -1,4 +1,4 @@
-//! Numbers and texts out of foreign bytes, one after the other, with what to say where they end too early.
+//! Numbers and strings out of foreign bytes, one after the other, with what to say where they end too early.
 
 /// Bytes that are read from the front.
 #[derive(Clone, Copy, Debug)]

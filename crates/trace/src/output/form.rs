@@ -11,7 +11,7 @@ use crate::value::Value;
 pub struct Form<'s> {
     /// Whether output is lines of JSON.
     pub json: bool,
-    /// Whether control characters in texts from traced programs are escaped, so that a terminal does not obey them; bpftrace writes texts as they are.
+    /// Whether control characters in strings from traced programs are escaped, so that a terminal does not obey them; bpftrace writes strings as they are.
     pub escaped: bool,
     /// Mark behind a text that was cut.
     pub trailer: &'s str,

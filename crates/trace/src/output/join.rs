@@ -1,4 +1,4 @@
-//! The output of `join`: texts on one line.
+//! The output of `join`: strings on one line.
 
 use super::form::Form;
 use super::reached::{Effect, Output};
@@ -21,7 +21,7 @@ pub(super) static JOIN: Output = Output {
     },
 };
 
-/// Appends the texts in a value up to the first empty one; `false` if there was one. The null pointer that ends an array of arguments is read as an empty text.
+/// Appends the strings in a value up to the first empty one; `false` if there was one. The null pointer that ends an array of arguments is read as an empty text.
 fn join(value: Value<'_>, between: &str, form: Form<'_>, line: &mut Vec<u8>) -> bool {
     match value {
         Value::Text(text) | Value::CutText(text) if !text.is_empty() => {

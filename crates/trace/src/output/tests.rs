@@ -81,7 +81,7 @@ fn number(number: i64) -> (FieldType, Vec<u8>) {
 
 /// The rows are what bpftrace 0.27.1 prints.
 #[test]
-fn texts_and_values_are_printed_as_bpftrace_prints_them() {
+fn strings_and_values_are_printed_as_bpftrace_prints_them() {
     let names: Names = [(333, "FOO".to_owned())].into();
     let named = FieldType::Enumeration {
         size: 4,

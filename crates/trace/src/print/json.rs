@@ -14,7 +14,7 @@ pub enum JsonStyle<'s> {
     /// name, what could not be read is `null`.
     Record,
     /// bpftrace's, byte for byte: pointers and enumerators are numbers, those that a number of 64 bits with a binary point cannot hold are strings, buffers are
-    /// lists of bytes, stacks are strings of several lines. Texts have its trailer where they were cut.
+    /// lists of bytes, stacks are strings of several lines. Strings have its trailer where they were cut.
     Bpftrace {
         /// What stands behind a text that was cut.
         trailer: &'s str,

@@ -1,4 +1,4 @@
-//! Bytes that are not UTF-8 inside of a `String`: `"\xff"` in a program is one byte, and texts of programs are `String`s.
+//! Bytes that are not UTF-8 inside of a `String`: `"\xff"` in a program is one byte, and strings of programs are `String`s.
 //!
 //! Such a byte is kept as one of the last 128 characters of Unicode's last private plane (U+10FF80 to U+10FFFF), which no text uses.
 

@@ -1,4 +1,4 @@
-//! A line under construction, in room that is there before it is asked for: short texts and numbers are copied in blocks of a fixed size, which are a move or
+//! A line under construction, in room that is there before it is asked for: short strings and numbers are copied in blocks of a fixed size, which are a move or
 //! two where appending to a `Vec` is two calls. What a value looks like is not decided here.
 
 /// Bytes of room made behind what was appended.
@@ -306,7 +306,7 @@ mod tests {
         }
 
         #[test]
-        fn texts_of_sixteen_bytes_are_those_that_need_no_escape(mut text: [u8; 16], end in 0..20usize, ascii: bool) {
+        fn strings_of_sixteen_bytes_are_those_that_need_no_escape(mut text: [u8; 16], end in 0..20usize, ascii: bool) {
             if ascii {
                 text.iter_mut().for_each(|byte| *byte = 0x20 + *byte % 0x5f);
             }
@@ -327,13 +327,13 @@ mod tests {
         }
 
         #[test]
-        fn pieces_of_any_length_follow_each_other(texts in prop::collection::vec("[a-z]{0,80}", 0..20)) {
+        fn pieces_of_any_length_follow_each_other(strings in prop::collection::vec("[a-z]{0,80}", 0..20)) {
             let mut line = Scratch::default();
-            for text in &texts {
+            for text in &strings {
                 line.piece(&Piece::new(text.as_bytes()));
                 line.append(|out| out.push(b'.'));
             }
-            let all: String = texts.iter().map(|text| format!("{text}.")).collect();
+            let all: String = strings.iter().map(|text| format!("{text}.")).collect();
             prop_assert_eq!(line.bytes(), all.as_bytes());
         }
     }

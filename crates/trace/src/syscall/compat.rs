@@ -82,7 +82,7 @@ pub fn kind(call: &str, argument: &str) -> Option<Kind> {
 fn shape(call: &str, own: Shape) -> Option<Shape> {
     Some(match own {
         Shape::Members(of) => Shape::Members(narrow(call, of)?),
-        Shape::Texts(_) => Shape::Texts(Narrow),
+        Shape::Strings(_) => Shape::Strings(Narrow),
         Shape::TextCount(_) => Shape::TextCount(Narrow),
         Shape::Vectors(_) => Shape::Vectors(Narrow),
         Shape::Message(_) => Shape::Message(Narrow),

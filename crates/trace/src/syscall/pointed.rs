@@ -100,7 +100,7 @@ const ALTERNATE: Shape = Shape::Members(&shape::ALTERNATE);
 const SCHEDULING: Shape = Shape::Members(&shape::SCHEDULING);
 const SEMAPHORES: Shape = Shape::Members(&shape::SEMAPHORE);
 const SIGNAL_INFO: Shape = Shape::SignalInfo(Wide);
-const TEXTS_OF: Shape = Shape::Texts(Wide);
+const TEXTS_OF: Shape = Shape::Strings(Wide);
 const TEXT_COUNT: Shape = Shape::TextCount(Wide);
 const VECTORS: Shape = Shape::Vectors(Wide);
 const MESSAGE: Shape = Shape::Message(Wide);
@@ -292,7 +292,7 @@ impl Pointed {
         let when = match (self.when, self.shape) {
             (
                 When::Before,
-                Shape::Texts(_)
+                Shape::Strings(_)
                 | Shape::TextCount(_)
                 | Shape::Message(_)
                 | Shape::Messages(_)
@@ -302,8 +302,8 @@ impl Pointed {
             (when, _) => when,
         };
         let (length, most) = match (self.shape, self.many) {
-            (Shape::Texts(width), _) => {
-                let addresses = size * (width.texts() as u32 + 1);
+            (Shape::Strings(width), _) => {
+                let addresses = size * (width.strings() as u32 + 1);
                 (Length::Fixed(addresses), addresses)
             }
             (Shape::FileControl(Narrow), _) => (Length::Lock(1), size),

@@ -1,10 +1,10 @@
-//! Texts of signals, as the C library has them (`Segmentation fault`), and sets of signals as people write them.
+//! Descriptions of signals, as the C library has them (`Segmentation fault`), and sets of signals as people write them.
 
 use super::family::family;
 use super::meaning::Meaning;
 use std::str::FromStr;
 
-/// The texts, from signal 1 on.
+/// The descriptions, from signal 1 on.
 const TEXTS: [&str; 31] = [
     "Hangup",
     "Interrupt",

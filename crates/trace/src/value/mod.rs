@@ -435,7 +435,7 @@ mod tests {
         let Value::Array(elements) = Value::read(&array, b"ab\0\0cdef") else {
             panic!("not an array")
         };
-        let texts: Vec<_> = elements.iter().filter_map(|v| v.as_text()).collect();
-        assert_eq!(texts, ["ab", "cdef"]);
+        let strings: Vec<_> = elements.iter().filter_map(|v| v.as_text()).collect();
+        assert_eq!(strings, ["ab", "cdef"]);
     }
 }

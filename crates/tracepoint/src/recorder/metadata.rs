@@ -138,7 +138,7 @@ fn declare(event: &Event, out: &mut String) -> fmt::Result {
 /// The machine's name, its kernel's release, its architecture.
 #[allow(unsafe_code, reason = "a system call")]
 fn system() -> [String; 3] {
-    // SAFETY: texts, of which no byte at all is one.
+    // SAFETY: strings, of which no byte at all is one.
     let mut names: libc::utsname = unsafe { std::mem::zeroed() };
     // SAFETY: writes the structure.
     unsafe { libc::uname(&mut names) };

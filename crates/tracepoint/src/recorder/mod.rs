@@ -209,9 +209,9 @@ impl Recorder {
         let file = options.memory.as_deref();
         let shown = file.unwrap_or(Path::new("rings"));
         let memory = Memory::new(file).map_err(failed("create", shown))?;
-        let page_texts = metadata::pages(&metadata, &uuid);
+        let metadata_pages = metadata::pages(&metadata, &uuid);
         // The metadata goes into the memory twice, at two places: an image of it may be damaged at one of them.
-        explain(&memory, &page_texts).map_err(failed("take memory for", shown))?;
+        explain(&memory, &metadata_pages).map_err(failed("take memory for", shown))?;
         let session = Session::new(SessionParts {
             is_overwriting,
             pages,
@@ -221,7 +221,7 @@ impl Recorder {
             metadata,
         })
         .map_err(failed("take memory for", shown))?;
-        explain(session.memory(), &page_texts).map_err(failed("take memory for", shown))?;
+        explain(session.memory(), &metadata_pages).map_err(failed("take memory for", shown))?;
         if !session.begin() {
             let why = "the process records already: a recording ends when its Recorder is dropped";
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, why));
@@ -401,9 +401,9 @@ fn run(session: &'static Session, mut clock: Option<Clock>, is_over: &AtomicBool
 
 /// Copies the trace's metadata into the memory of the rings, where `kestrel recover` looks for it.
 #[allow(unsafe_code, reason = "memory that nothing else knows yet")]
-fn explain(memory: &Memory, texts: &[ring::Page]) -> io::Result<()> {
-    let base = memory.pages(texts.len() as u64)?;
-    for (at, text) in texts.iter().enumerate() {
+fn explain(memory: &Memory, pages: &[ring::Page]) -> io::Result<()> {
+    let base = memory.pages(pages.len() as u64)?;
+    for (at, text) in pages.iter().enumerate() {
         // SAFETY: so many pages were taken.
         unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), base.add(at * PAGE as usize), text.len()) };
     }

@@ -2,7 +2,7 @@
 
 use object::{Object, ObjectSection};
 
-/// A USDT probe's note: where the `nop` and the semaphore are in the file's addresses, and its texts.
+/// A USDT probe's note: where the `nop` and the semaphore are in the file's addresses, and its strings.
 #[allow(dead_code, reason = "each file of tests needs some")]
 pub(crate) struct ProbeNote {
     pub(crate) group: String,
@@ -38,13 +38,13 @@ fn parts(text: &[u8]) -> Vec<String> {
 pub(crate) fn probes(file: &object::File<'_>) -> Vec<ProbeNote> {
     let long = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
     let probe = |note: &&[u8]| {
-        let texts = parts(&note[24..]);
+        let strings = parts(&note[24..]);
         // bpftrace passes over notes that have anything behind the third text's NUL.
-        assert_eq!((texts.len(), texts[3].as_str()), (4, ""), "{texts:?}");
+        assert_eq!((strings.len(), strings[3].as_str()), (4, ""), "{strings:?}");
         ProbeNote {
-            group: texts[0].clone(),
-            name: texts[1].clone(),
-            arguments: texts[2].clone(),
+            group: strings[0].clone(),
+            name: strings[1].clone(),
+            arguments: strings[2].clone(),
             location: long(note, 0),
             semaphore: long(note, 16),
         }
@@ -56,10 +56,10 @@ pub(crate) fn probes(file: &object::File<'_>) -> Vec<ProbeNote> {
 }
 
 /// The descriptions: group, name, print format, fields.
-pub(crate) fn texts(file: &object::File<'_>) -> Vec<Vec<String>> {
+pub(crate) fn strings(file: &object::File<'_>) -> Vec<Vec<String>> {
     let notes = held(file, ".note.kestrel", (b"kestrel\0", 1));
-    let texts = notes.iter().map(|note| parts(note));
-    texts
-        .map(|texts| texts.into_iter().filter(|text| !text.is_empty()).collect())
+    let strings = notes.iter().map(|note| parts(note));
+    strings
+        .map(|strings| strings.into_iter().filter(|text| !text.is_empty()).collect())
         .collect()
 }

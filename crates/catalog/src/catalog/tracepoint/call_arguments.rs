@@ -107,7 +107,7 @@ pub fn recorded_type(parameter: &Parameter) -> Option<ValueType> {
         (Some(declared), _) => declared,
         (None, Some(Kind::Text)) => "char *",
         (None, Some(Kind::Pointed(Pointed { shape, .. }))) => match shape {
-            Shape::Texts(_) | Shape::TextCount(_) => "char **",
+            Shape::Strings(_) | Shape::TextCount(_) => "char **",
             Shape::SocketAddress => "struct sockaddr *",
             _ => "void *",
         },

@@ -1,5 +1,5 @@
 'use strict';
-// Columns of numbers and texts, as crates/trace/src/browser/columns.rs lays them out.
+// Columns of numbers and strings, as crates/trace/src/browser/columns.rs lays them out.
 
 /** The bytes of base64 text. */
 function bytesOf(base64) {
@@ -59,13 +59,13 @@ class Columns {
     return value + BigInt(least);
   }
 
-  texts(name) {
-    return new Texts(this.has(name) ? this : null, name);
+  strings(name) {
+    return new Strings(this.has(name) ? this : null, name);
   }
 }
 
-/** Texts, each decoded when it is asked for. */
-class Texts {
+/** Strings, each decoded when it is asked for. */
+class Strings {
   constructor(columns, name) {
     this.lengths = columns ? columns.numbers(name + '#') : [];
     this.length = this.lengths.length;

@@ -17,7 +17,7 @@ function warnings(recording) {
   }
   if (about.states && about.states.left_out) lines.push(`${counted(about.states.left_out, 'state')} of threads of at most ${duration(about.states.up_to)} are drawn as sums only.`);
   if (about.calls && about.calls.left_out) lines.push(`${counted(about.calls.left_out, about.calls.spans ? 'call or span' : 'system call')} of at most ${duration(about.calls.up_to)} are not drawn.`);
-  if (about.texts_left_out) lines.push(`${counted(about.texts_left_out, 'text')} of fields had no room: they are shown as “…”.`);
+  if (about.strings_left_out) lines.push(`${counted(about.strings_left_out, 'string')} of fields had no room: they are shown as “…”.`);
   const box = byId('warnings');
   box.replaceChildren(...lines.map(line => element('div', '', line)));
   box.hidden = !lines.length;

@@ -8,7 +8,7 @@ class Recording {
     this.span = Math.max(1, Number(BigInt(about.end) - this.origin));
     const time = name => columns.numbers(name, this.origin);
     this.classes = about.classes;
-    this.threads = { tid: columns.numbers('thread.tid'), pid: columns.numbers('thread.pid'), followed: columns.numbers('thread.followed'), name: columns.texts('thread.name').all() };
+    this.threads = { tid: columns.numbers('thread.tid'), pid: columns.numbers('thread.pid'), followed: columns.numbers('thread.followed'), name: columns.strings('thread.name').all() };
     this.events = {
       time: time('event.time'), cls: columns.numbers('event.class'), cpu: columns.numbers('event.cpu'),
       thread: columns.numbers('event.thread'), stack: columns.numbers('event.stack'),
@@ -21,11 +21,11 @@ class Recording {
     this.calls = spans(time('call.begin'), columns.numbers('call.ns'), {
       thread: columns.numbers('call.thread'), name: columns.numbers('call.name'), marks: columns.numbers('call.marks'),
     });
-    this.callText = columns.texts('call.text');
-    this.texts = columns.texts('texts');
+    this.callText = columns.strings('call.text');
+    this.strings = columns.strings('strings');
     this.totals = { running: columns.numbers('total.running'), runnable: columns.numbers('total.runnable'), waiting: columns.numbers('total.waiting') };
     this.nodes = { parent: columns.numbers('node.parent'), frame: columns.numbers('node.frame') };
-    this.frames = columns.texts('frames').all();
+    this.frames = columns.strings('frames').all();
     this.losses = { from: time('loss.from'), ns: columns.numbers('loss.ns'), count: columns.numbers('loss.count') };
     this.timeline = columns.numbers('timeline');
     const threads = this.threads.tid.length;
@@ -92,7 +92,7 @@ class Recording {
 
   fieldText(field, row) {
     const value = this.columns.exact(field.column, row);
-    if (field.words === 'text') return this.texts.get(Number(value));
+    if (field.words === 'text') return this.strings.get(Number(value));
     return field.words === 'hexadecimal' ? `0x${value.toString(16)}` : String(value);
   }
 
@@ -137,7 +137,7 @@ class Recording {
       return `CPU ${cpu[state]}${busy}`;
     }
     const call = this.callAt(thread[state], begin[state]);
-    if (call >= 0) return this.texts.get(this.calls.name[call]);
+    if (call >= 0) return this.strings.get(this.calls.name[call]);
     const frame = this.framesOf(stack[state]).find(name => name[0] === 'k' && !SCHEDULER.test(name.slice(1)));
     return frame ? frame.slice(1) : STATES[letter] ? STATES[letter].words : letter;
   }

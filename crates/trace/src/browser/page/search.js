@@ -22,7 +22,7 @@ class Search {
     const run = this.run = {};
     const found = { event: [], call: [] };
     const matches = this.matcher(wanted);
-    const { events, calls, callText, texts } = this.recording;
+    const { events, calls, callText, strings } = this.recording;
     const piece = async (length, each) => {
       for (let i = 0; i < length;) {
         const until = performance.now() + 12;
@@ -38,7 +38,7 @@ class Search {
     const names = new Map();
     const named = call => {
       const name = calls.name[call];
-      if (!names.has(name)) names.set(name, texts.get(name).toLowerCase().includes(lower));
+      if (!names.has(name)) names.set(name, strings.get(name).toLowerCase().includes(lower));
       return names.get(name);
     };
     if (!await piece(calls.begin.length, i => (named(i) || callText.get(i).toLowerCase().includes(lower)) && found.call.push(i))) return;
@@ -59,7 +59,7 @@ class Search {
     this.status.textContent = this.count ? `${place ? thousands(place) + ' of ' : ''}${thousands(this.count)}` : 'not found';
   }
 
-  /** What says of an event whether it is meant: texts are compared once each, not once an event. */
+  /** What says of an event whether it is meant: strings are compared once each, not once an event. */
   matcher(wanted) {
     const { recording } = this;
     const lower = wanted.toLowerCase();
@@ -67,10 +67,10 @@ class Search {
     const pair = /^(\w+)\s*==?\s*(.+)$/.exec(wanted);
     const classes = recording.classes.map(cls => has(cls.name));
     const threads = recording.threads.name.map((name, thread) => has(name) || String(recording.threads.tid[thread]) === wanted);
-    const texts = new Map();
+    const strings = new Map();
     const meant = (number, test) => {
-      let known = texts.get(number);
-      if (known === undefined) texts.set(number, known = test(recording.texts.get(number)));
+      let known = strings.get(number);
+      if (known === undefined) strings.set(number, known = test(recording.strings.get(number)));
       return known;
     };
     const value = pair ? pair[2] : wanted;

@@ -90,7 +90,7 @@ function waitedFor(recording, from, to) {
 
 /** How long things that began in a range took: states and system calls, each with all its durations in order. */
 function latencies(recording, from, to) {
-  const { states, calls, texts, about } = recording;
+  const { states, calls, strings, about } = recording;
   const groups = new Map();
   const add = (key, name, kind, ns, index, failed) => {
     let group = groups.get(key);
@@ -108,7 +108,7 @@ function latencies(recording, from, to) {
     if (name && !states.edges[i]) add(`s${states.state[i]}`, name, 'state', states.ns[i], i, 0);
   }
   for (let i = after(calls.begin, from - 1), last = after(calls.begin, to); i < last; i++) {
-    if (!(calls.marks[i] & 3)) add(`c${calls.name[i]}`, texts.get(calls.name[i]), 'call', calls.ns[i], i, calls.marks[i] & 4 ? 1 : 0);
+    if (!(calls.marks[i] & 3)) add(`c${calls.name[i]}`, strings.get(calls.name[i]), 'call', calls.ns[i], i, calls.marks[i] & 4 ? 1 : 0);
   }
   const all = [...groups.values()];
   for (const group of all) group.ns = Float64Array.from(group.ns).sort();

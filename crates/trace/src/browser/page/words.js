@@ -48,7 +48,7 @@ const FAMILIES = ['running', 'runnable', 'blocked', 'asleep'];
 /** Frames of the scheduler itself, which say nothing of what is waited for. */
 const SCHEDULER = /^(__)?(schedule|preempt_schedule|schedule_timeout|schedule_hrtimeout|schedule_preempt|io_schedule|__traceiter|perf_|bpf_|trace_|__bpf)/;
 
-/** An element with a class and texts or elements in it: what comes from a trace is never markup. */
+/** An element with a class and strings or elements in it: what comes from a trace is never markup. */
 function element(tag, name, ...inside) {
   const made = document.createElement(tag);
   if (name) made.className = name;

@@ -76,7 +76,7 @@ fn written(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String)
         Shape::SignalInfo(width) => signal::information(memory(0)?, width, out)?,
         Shape::Processors => descriptors(memory(0)?, usize::MAX, out),
         Shape::Signals => number(whole(memory(0)?, 8)?, Show::Signals, out),
-        Shape::Texts(width) => vector::texts((memory(0)?, width), &memory, out),
+        Shape::Strings(width) => vector::strings((memory(0)?, width), &memory, out),
         Shape::TextCount(width) => vector::count((memory(0)?, width), argument.value, out),
         Shape::Vectors(width) => {
             let count = call

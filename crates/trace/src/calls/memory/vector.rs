@@ -1,4 +1,4 @@
-//! Vectors: texts of an exec, buffers of readv(2) and its like.
+//! Vectors: strings of an exec, buffers of readv(2) and its like.
 
 use super::super::quoted::quoted;
 use super::netlink::netlink;
@@ -19,9 +19,9 @@ fn words((bytes, width): (&[u8], Width)) -> (usize, bool) {
 }
 
 /// `["ls", "-l"]`.
-pub(super) fn texts(bytes: (&[u8], Width), memory: Memory<'_, '_>, out: &mut String) {
+pub(super) fn strings(bytes: (&[u8], Width), memory: Memory<'_, '_>, out: &mut String) {
     let (count, ended) = words(bytes);
-    let shown = count.min(bytes.1.texts());
+    let shown = count.min(bytes.1.strings());
     list(
         (shown, count + usize::from(!ended)),
         out,

@@ -13,7 +13,7 @@ pub(super) const FRONT: usize = HEADER as usize;
 pub(super) const HEADER_WORDS: usize = FRONT / 8;
 /// Words of a packet's content at most.
 pub(super) const CONTENT_WORDS: usize = CAPACITY as usize / 8;
-/// Records up to so many words are kept by columns. Longer ones hold texts and stacks, which are alike as wholes.
+/// Records up to so many words are kept by columns. Longer ones hold strings and stacks, which are alike as wholes.
 pub(super) const SHORT: usize = 8;
 /// The bit of a shape's words that says where its fields are.
 pub(super) const IN_HEADS: u16 = 1 << 15;

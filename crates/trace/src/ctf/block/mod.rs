@@ -16,7 +16,7 @@
 //!                    fields of the shapes of which they tell how long a record is, or name threads
 //!                    packets that are kept as they are, without their headers
 //!      fields      a zstd frame, or nothing:
-//!                    by shape: of short records word by word, of long ones (texts, stacks) record by record
+//!                    by shape: of short records word by word, of long ones (strings, stacks) record by record
 //! ```
 //!
 //! Each frame has zstd's checksum. A packet comes back as it was up to the end of its content; what stood behind it is zeros. Headers alone are enough to tell what

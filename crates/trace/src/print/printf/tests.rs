@@ -120,7 +120,7 @@ fn numbers_keep_the_sign_of_their_type() {
 }
 
 #[test]
-fn texts_take_anything_and_buffers_have_forms() {
+fn strings_take_anything_and_buffers_have_forms() {
     let members = [("x", 1_u8), ("y", 2)].map(|(name, _)| (name.to_owned(), integer(1, false)));
     let record = FieldType::Composite(Arc::new(Composite::new(CompositeKind::Record, members)));
     let tuple = FieldType::tuple([integer(1, false), integer(1, false)]);

@@ -27,9 +27,9 @@ pub enum Shape {
     Signals,
     /// The exit status of a process.
     WaitStatus,
-    /// An array of addresses of texts, up to a null pointer: `argv`.
-    Texts(Width),
-    /// An array of addresses of texts, of which only the number is shown: `envp`.
+    /// An array of addresses of strings, up to a null pointer: `argv`.
+    Strings(Width),
+    /// An array of addresses of strings, of which only the number is shown: `envp`.
     TextCount(Width),
     /// An array of addresses and lengths of buffers: `struct iovec`.
     Vectors(Width),
@@ -67,8 +67,8 @@ impl Width {
         }
     }
 
-    /// Most texts of an argument vector that are recorded: fewer of 32-bit programs, as each makes the program longer that all calls go through.
-    pub const fn texts(self) -> usize {
+    /// Most strings of an argument vector that are recorded: fewer of 32-bit programs, as each makes the program longer that all calls go through.
+    pub const fn strings(self) -> usize {
         match self {
             Self::Wide => 16,
             Self::Narrow => 4,
@@ -125,7 +125,7 @@ impl Shape {
             Self::Members(structure) => structure.size as u32,
             Self::Number(size, _) => u32::from(size),
             Self::Pair | Self::Signals => 8,
-            Self::Texts(width) | Self::TextCount(width) => width.bytes() as u32,
+            Self::Strings(width) | Self::TextCount(width) => width.bytes() as u32,
             Self::WaitStatus => 4,
             Self::SocketAddress => ADDRESS,
             Self::Descriptors => 128,

@@ -218,7 +218,7 @@ fn is_character(ty: &Type) -> bool {
     matches!(ty, Type::Integer(integer) if integer.text && integer.bits == 8)
 }
 
-/// Whether values of a type are texts.
+/// Whether values of a type are strings.
 pub(super) fn is_text(ty: &Type) -> bool {
     match ty {
         Type::Text => true,

@@ -4,7 +4,7 @@
 //! | room | what it does |
 //! |---|---|
 //! | `fields` | types of TSDL as fields of a layout, and where each value goes |
-//! | `value` | reads values: numbers that later lengths refer to, texts, and anything as people read it |
+//! | `value` | reads values: numbers that later lengths refer to, strings, and anything as people read it |
 
 mod fields;
 pub(super) mod value;

@@ -1,4 +1,4 @@
-//! Reader of a CTF stream's values: numbers, which later lengths and variants refer to, texts, and any value as text for people.
+//! Reader of a CTF stream's values: numbers, which later lengths and variants refer to, strings, and any value as text for people.
 
 use super::fields::is_text;
 use crate::import::ctf::bits::{Bits, Stop};

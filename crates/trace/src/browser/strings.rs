@@ -1,35 +1,35 @@
-//! Texts that many records have, each kept once.
+//! Strings that many records have, each kept once.
 
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// Texts by number.
+/// Strings by number.
 #[derive(Debug)]
-pub(super) struct Texts {
+pub(super) struct Strings {
     numbers: HashMap<Box<str>, u32, RandomState>,
-    texts: Vec<Box<str>>,
+    strings: Vec<Box<str>>,
     room: usize,
     left_out: u64,
 }
 
-/// Bytes of all texts that are kept.
+/// Bytes of all strings that are kept.
 const ROOM: usize = 48 << 20;
 
 /// Stand-in for a text that has no room, with number 0.
 const NO_ROOM: &str = "…";
 
-impl Default for Texts {
+impl Default for Strings {
     fn default() -> Self {
         Self {
             numbers: HashMap::default(),
-            texts: vec![NO_ROOM.into()],
+            strings: vec![NO_ROOM.into()],
             room: ROOM,
             left_out: 0,
         }
     }
 }
 
-impl Texts {
+impl Strings {
     /// The number of a text.
     pub(super) fn number(&mut self, text: &str) -> u32 {
         if let Some(known) = self.numbers.get(text) {
@@ -40,15 +40,15 @@ impl Texts {
             return 0;
         };
         self.room = room;
-        let number = self.texts.len() as u32;
-        self.texts.push(text.into());
+        let number = self.strings.len() as u32;
+        self.strings.push(text.into());
         self.numbers.insert(text.into(), number);
         number
     }
 
-    /// All texts, by number.
+    /// All strings, by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = &str> + Clone {
-        self.texts.iter().map(AsRef::as_ref)
+        self.strings.iter().map(AsRef::as_ref)
     }
 
     /// How often a text had no room.
