@@ -1,4 +1,4 @@
-//! A filter added to texts of `-e`: to the predicate of each event, by the event's own fields.
+//! A filter added to event specifications: to the predicate of each event, by the event's own fields.
 
 use super::filter::predicate;
 use kestrel_catalog::catalog::Catalog;
@@ -8,7 +8,7 @@ use kestrel_compiler::lang::glob::Glob;
 use kestrel_compiler::lang::parse_probes;
 use kestrel_kernel::tracefs::{EventName, Format, Tracefs};
 
-/// A text of `-e` with a filter of tracefs added to the predicates of its events. A pattern becomes several texts where the filter's words are fields of
+/// An event specification with a filter of tracefs added to the predicates of its events. A pattern becomes several specifications where the filter's words are fields of
 /// some of its events only.
 ///
 /// # Errors

@@ -16,8 +16,8 @@ pub const LARGEST_LIST: u64 = 4 << 20;
 pub fn listed(list: &str, name: &str, catalog: &Catalog) -> Result<String> {
     let tracefs = Tracefs::mount(catalog.host())?;
     let events = tracefs.events()?;
-    texts(list, &events)
-        .map(|texts| texts.join(","))
+    specs(list, &events)
+        .map(|specs| specs.join(","))
         .map_err(|wrong| match wrong {
             Wrong::Unknown { wanted, near } => Error::NoSuchEvent {
                 what: format!("tracepoint for a line of {name}:"),
@@ -38,7 +38,7 @@ enum Wrong {
 }
 
 /// The names of a list, patterns as they are written where nothing was taken away from them.
-fn texts(list: &str, events: &[EventName]) -> std::result::Result<Vec<String>, Wrong> {
+fn specs(list: &str, events: &[EventName]) -> std::result::Result<Vec<String>, Wrong> {
     let lines = list
         .lines()
         .map(|line| line.split('#').next().unwrap_or_default());
@@ -126,7 +126,7 @@ mod tests {
                 name: name.to_owned(),
             }
         });
-        texts(text, &events)
+        specs(text, &events)
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Events and filters as tracefs's files take them (`set_event`, `events/…/filter`), made into texts of the event language; nothing is written to tracefs.
+//! Events and filters as tracefs's files take them (`set_event`, `events/…/filter`), made into event specifications; nothing is written to tracefs.
 
 mod apply;
 mod event_list;

@@ -26,11 +26,11 @@ pub struct TableEvent {
 pub fn describe(plan: &Plan, number: u32) -> Vec<TableEvent> {
     let mut all = Vec::new();
     // One row of the file is a row of each event that it names.
-    let mut texts: HashMap<&str, String> = HashMap::new();
+    let mut handlers: HashMap<&str, String> = HashMap::new();
     // What only serves another hook is no event of the table.
     for hook in plan.hooks.iter().filter(|hook| !hook.companion) {
         let row = hook.handlers.iter().find(|row| row.tables.contains(&number));
-        let handler = row.map(|row| texts.entry(row.text()).or_insert_with(|| handler(row)).clone());
+        let handler = row.map(|row| handlers.entry(row.text()).or_insert_with(|| handler(row)).clone());
         let strategy = hook
             .strategies
             .first()

@@ -199,7 +199,7 @@ impl Planner<'_> {
     /// The error of a program none of whose probes can be attached.
     pub(super) fn nothing_left(&self) -> Error {
         Error::NothingToAttach {
-            source_text: self.text.source.to_string(),
+            source_text: self.source.text.to_string(),
             warnings: self.warnings.iter().map(|(_, warning)| warning.clone()).collect(),
         }
     }
@@ -209,13 +209,13 @@ impl Planner<'_> {
     }
 
     fn warning(&mut self, warning: Diagnostic) {
-        let text = self.text.source.to_string();
+        let text = self.source.text.to_string();
         self.warnings.push((text, warning));
     }
 
     fn refusal(&self, diagnostics: Vec<Diagnostic>) -> Error {
         Error::Program {
-            source_text: self.text.source.to_string(),
+            source_text: self.source.text.to_string(),
             diagnostics,
         }
     }

@@ -65,7 +65,7 @@ const PREEMPT_COUNTS: &str = "common_";
 /// Plans a session: table number *n* is the *n*th of a file.
 ///
 /// # Errors
-/// The first text of `-e` that is wrong, names nothing, or asks for what this kernel cannot do; [`kestrel_catalog::Error::Table`] with all that
+/// The first event specification that is wrong, names nothing, or asks for what this kernel cannot do; [`kestrel_catalog::Error::Table`] with all that
 /// is wrong in a table file; or why this kernel cannot be asked.
 pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<Plan> {
     if options.flags || source.mentions(PREEMPT_COUNTS) {
@@ -91,9 +91,9 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
     };
     let (mut hooks, done) = match source {
         Source::Program(program) => program_hooks(program, options, globals, catalog)?,
-        Source::Events(texts) => {
+        Source::Events(specs) => {
             let mut planner = Planner::new(catalog, options.clone(), globals);
-            (planner.texts(texts)?, planner.finish()?)
+            (planner.specs(specs)?, planner.finish()?)
         }
         Source::File(file) => {
             let mut planner = Planner::new(catalog, options.clone(), globals);

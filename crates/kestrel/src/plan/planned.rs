@@ -55,7 +55,7 @@ pub struct Plan {
     pub slots: bool,
     /// Compiled objects that rows name.
     pub objects: Vec<Arc<HandlerFile>>,
-    /// Remarks about the texts that do not stand in the way.
+    /// Warnings about the source.
     pub warnings: Vec<(String, Diagnostic)>,
 }
 

@@ -1,4 +1,4 @@
-//! Sources of a plan: texts of `-e` or a table file, and how the session will use it.
+//! Sources of a plan (event specifications of `-e`, a program, a table file), and how the session will use it.
 
 use crate::user_stack::UserStack;
 use kestrel_catalog::catalog::Via;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Source of the handlers.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
-    /// Texts of `-e`: an event meets the handler of every text that names it, in the one table [`TABLE`](super::TABLE).
+    /// Event specifications of `-e`: an event meets the handler of each that names it, in the one table [`TABLE`](super::TABLE).
     Events(&'a [String]),
     /// A program: each of its probes adds its handler to its events, in source order.
     Program(&'a ProgramText),
@@ -32,10 +32,10 @@ pub enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// Whether its texts have these letters anywhere.
+    /// Whether these letters stand anywhere in it.
     pub(super) fn mentions(&self, letters: &str) -> bool {
         match self {
-            Self::Events(texts) => texts.iter().any(|text| text.contains(letters)),
+            Self::Events(specs) => specs.iter().any(|spec| spec.contains(letters)),
             Self::Program(program) => program.text.contains(letters),
             Self::File(file) => file.text.contains(letters),
         }
@@ -202,7 +202,7 @@ pub struct Options {
     pub messages: bool,
     /// When the reader of the buffers is woken.
     pub bell: Bell,
-    /// Parameters that texts of `-e` may name; a table file declares its own.
+    /// Parameters that event specifications may name; a table file declares its own.
     pub parameters: Vec<Parameter>,
     /// The names of a program's probes that are planned, begin and end apart.
     pub probe_filter: Option<ProbeFilter>,
@@ -216,6 +216,6 @@ pub struct Options {
     pub apart: bool,
     /// Whether failures of helpers are counted (`-k`).
     pub counts_failures: bool,
-    /// Most keys of each map of texts of `-e`; a table file has its own setting.
+    /// Most keys of each map of event specifications; a table file has its own setting.
     pub max_map_keys: Option<u32>,
 }

@@ -15,7 +15,7 @@ pub struct Probe {
     pub(super) offset: Option<u64>,
     pub(super) module: Option<String>,
     pub(super) filter: Option<String>,
-    /// The texts of handlers that were given, by phase.
+    /// The blocks of handlers that were given, by phase.
     pub(super) handlers: Vec<(Phase, String)>,
     /// Closures with their priorities.
     pub(super) closures: Vec<(i32, Box<Closure>)>,

@@ -1,7 +1,7 @@
 //! Dispatch of records to the closures of probes: which probe a record belongs to, and the [`Hit`] that is made of it.
 
 use super::definition::{Closure, Probe};
-use super::texts::{COMM, Owners, STACK, Text};
+use super::sources::{COMM, HandlerSource, Owners, STACK};
 use super::{Frame, Hit, Phase, Registers, Value};
 use crate::callbacks::{Callback, Callbacks};
 use crate::plan::{Hook, Plan};
@@ -67,7 +67,7 @@ impl Owners {
 impl Dispatch {
     pub(super) fn new(
         plan: &Plan,
-        texts: &[Text],
+        sources: &[HandlerSource],
         session: &Session,
         given: Vec<Vec<(i32, Box<Closure>)>>,
         host: &Host,
@@ -75,7 +75,7 @@ impl Dispatch {
         let mut routes = HashMap::new();
         for hook in &plan.hooks {
             let source = hook.handlers.first().map(|row| row.source.as_ref());
-            let Some(text) = texts.iter().find(|text| Some(text.text.as_str()) == source) else {
+            let Some(found) = sources.iter().find(|one| Some(one.source.as_str()) == source) else {
                 continue;
             };
             let arguments = arguments(hook);
@@ -85,8 +85,8 @@ impl Dispatch {
                 for id in first..first + hook.records {
                     let class = session.classes().iter().find(|class| class.id.0 == id);
                     let route = Route {
-                        probes: text.owners.of(&instance.name),
-                        phase: text.phase,
+                        probes: found.owners.of(&instance.name),
+                        phase: found.phase,
                         registers: class.map_or(0..0, registers),
                         arguments: arguments.clone(),
                     };

@@ -44,7 +44,7 @@ mod hit;
 mod kinds;
 mod registers;
 mod registration;
-mod texts;
+mod sources;
 mod value;
 
 pub use crate::callbacks::Callback;

@@ -2,7 +2,7 @@
 
 use super::definition::Closure;
 use super::dispatch::Dispatch;
-use super::texts::Texts;
+use super::sources::Sources;
 use super::{Probe, ProbeKind};
 use crate::callbacks::{Callback, Callbacks};
 use crate::plan::{self, Source};
@@ -46,7 +46,7 @@ const NAP: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Registration {
     live: Live,
-    texts: Texts,
+    sources: Sources,
     dispatch: Dispatch,
     probes: Vec<KnownProbe>,
     enabled: bool,
@@ -136,28 +136,28 @@ impl Options {
 impl Registration {
     fn new(mut probes: Vec<Probe>, options: &Options) -> Result<Self> {
         let catalog = Catalog::new(options.host.clone());
-        let mut texts = Texts::of(&probes)
+        let mut sources = Sources::of(&probes)
             .map_err(|(number, why)| refused(Some(probes[number].name()), probes.len(), why))?;
         let how = plan::Options {
             buffer_bytes: Some(options.buffer_bytes),
-            parameters: texts.parameters(),
+            parameters: sources.parameters(),
             ..plan::Options::default()
         };
-        let all: Vec<String> = texts.texts.iter().map(|text| text.text.clone()).collect();
+        let all: Vec<String> = sources.all.iter().map(|one| one.source.clone()).collect();
         let plan = match plan::plan(Source::Events(&all), &how, &catalog) {
             Ok(plan) => plan,
             Err(error) => {
-                // Which of them it was, each alone tells.
-                let alone = |text: &&super::texts::Text| {
-                    let one = std::slice::from_ref(&text.text);
-                    plan::plan(Source::Events(one), &how, &catalog).is_err()
+                // The error names no probe: the first that fails alone is the wrong one.
+                let alone = |one: &&super::sources::HandlerSource| {
+                    let spec = std::slice::from_ref(&one.source);
+                    plan::plan(Source::Events(spec), &how, &catalog).is_err()
                 };
-                let wrong = texts.texts.iter().find(alone);
-                let names = wrong.map(|text| text.owners.name(&probes));
+                let wrong = sources.all.iter().find(alone);
+                let names = wrong.map(|one| one.owners.name(&probes));
                 return Err(refused(names, probes.len(), error));
             }
         };
-        texts.meet(&plan.hooks, &catalog);
+        sources.meet(&plan.hooks, &catalog);
         let session = Session::start(&plan, &catalog, "kestrel::probe").map_err(|error| {
             let only = (probes.len() == 1).then(|| probes[0].name());
             refused(only, probes.len(), error)
@@ -166,7 +166,7 @@ impl Registration {
             .iter_mut()
             .map(|probe| std::mem::take(&mut probe.closures))
             .collect();
-        let dispatch = Dispatch::new(&plan, &texts.texts, &session, closures, catalog.host());
+        let dispatch = Dispatch::new(&plan, &sources.all, &session, closures, catalog.host());
         let known = |probe: Probe| KnownProbe {
             name: probe.name(),
             kind: probe.kind,
@@ -175,7 +175,7 @@ impl Registration {
         live.start();
         Ok(Self {
             live,
-            texts,
+            sources,
             dispatch,
             probes: probes.into_iter().map(known).collect(),
             enabled: true,
@@ -291,13 +291,13 @@ impl Registration {
         let Some(known) = self.probes.get(probe) else {
             return Err(self.no_probe(what, probe));
         };
-        let Some(switch) = self.texts.switches[probe] else {
+        let Some(switch) = self.sources.switches[probe] else {
             return Err(Error::Unsupported {
                 what: format!("{what} {} alone", known.name),
                 why: "it shares its handler with many others, and they were attached in one operation: enable or disable them together, or register it by itself".to_owned(),
             });
         };
-        let (word, value) = self.texts.turn(switch, on);
+        let (word, value) = self.sources.turn(switch, on);
         self.live.session().set_parameter(word, value);
         Ok(())
     }
@@ -341,7 +341,7 @@ impl Registration {
             name: known.name.clone(),
             kind: known.kind,
             enabled: self.enabled
-                && self.texts.switches[number].is_none_or(|switch| self.texts.is_on(switch)),
+                && self.sources.switches[number].is_none_or(|switch| self.sources.is_on(switch)),
             hits: self.dispatch.hits(number),
         };
         self.probes.iter().enumerate().map(of).collect()

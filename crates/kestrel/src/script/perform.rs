@@ -1,4 +1,4 @@
-//! Performing a program's output records: texts printed, maps shown.
+//! Performing a program's output records: lines printed, maps shown.
 
 use super::maps::ProgramMaps;
 use super::names::SystemNames;
@@ -41,9 +41,9 @@ pub struct Perform {
     pub json: bool,
     /// Whether what `warnf` says is left out.
     pub no_warnings: bool,
-    /// Whether what a terminal would obey in texts of others is spelled out.
+    /// Whether what a terminal would obey in strings of others is spelled out.
     pub escaped: bool,
-    /// What stands behind texts that were cut (`str_trunc_trailer`).
+    /// What stands behind strings that were cut (`str_trunc_trailer`).
     pub trailer: String,
     /// Most bytes that `cat` shows of a file (`max_cat_bytes`).
     pub max_cat: u64,

@@ -1,30 +1,30 @@
-//! Texts of `-e` as what counts for them: groups of counters, and handlers of programs, with the places of their events.
+//! Event specifications as what counts for them: groups of counters, and handlers of programs, with the places of their events.
 
 use super::count::Event;
 use super::count_spec::CountSpec;
 use super::counters::Group;
 use super::kernel_counters::Plain;
 use super::request::Request;
-use super::traced::Text;
+use super::traced::TracedSpec;
 use kestrel_catalog::catalog::counter::counted::{Meaning, Named};
 
-/// Counting requests of all texts, arranged by event.
+/// Counting requests of all specifications, arranged by event.
 pub(super) struct Arranged {
-    /// The events of counters, each with its place in the texts.
+    /// The events of counters, each with its place in the specifications.
     pub(super) events: Vec<(usize, Event)>,
     pub(super) groups: Vec<Group>,
-    /// Texts whose programs count.
-    pub(super) texts: Vec<Text>,
+    /// Specifications whose programs count.
+    pub(super) specs: Vec<TracedSpec>,
 }
 
 impl Arranged {
-    /// Arranges texts, of which some are tracepoints for counters.
+    /// Arranges specifications, of which some are tracepoints for counters.
     pub(super) fn of(wanted: &[CountSpec], plain: &[Option<Vec<Plain>>], request: &Request) -> Self {
         let usual = request.events.is_empty();
         let mut all = Self {
             events: Vec::new(),
             groups: Vec::new(),
-            texts: Vec::new(),
+            specs: Vec::new(),
         };
         for (one, plain) in wanted.iter().zip(plain) {
             match (one, plain) {
@@ -44,8 +44,8 @@ impl Arranged {
                     }
                 }
                 (CountSpec::Traced(text, places), None) => {
-                    let text = Text::new(text.clone(), places.clone(), all.texts.len(), request);
-                    all.texts.push(text);
+                    let text = TracedSpec::new(text.clone(), places.clone(), all.specs.len(), request);
+                    all.specs.push(text);
                 }
             }
         }

@@ -58,7 +58,7 @@ impl Causes {
     /// # Errors
     /// A text that is wrong or names nothing, and what the kernel refuses.
     pub fn start(
-        texts: &[String],
+        specs: &[String],
         include_self: bool,
         options: &Options,
         catalog: &Catalog,
@@ -73,8 +73,8 @@ impl Causes {
             ..options.clone()
         };
         // Errors in a text refer to the text as it was typed.
-        let typed = plan::plan(Source::Events(texts), &options, catalog)?;
-        let counting: Vec<String> = texts.iter().map(|text| counting(text, own)).collect();
+        let typed = plan::plan(Source::Events(specs), &options, catalog)?;
+        let counting: Vec<String> = specs.iter().map(|spec| counting(spec, own)).collect();
         let plan = plan::plan(Source::Events(&counting), &options, catalog)?;
         let mut events: Vec<&str> = (plan.hooks.iter().filter(|hook| !hook.companion))
             .flat_map(|hook| hook.instances.iter().map(|instance| instance.name.as_str()))
@@ -89,7 +89,7 @@ impl Causes {
         })
     }
 
-    /// Remarks about the texts that do not stand in the way.
+    /// Warnings about the specifications.
     pub fn warnings(&self) -> &[(String, Diagnostic)] {
         &self.warnings
     }

@@ -1,4 +1,4 @@
-//! Texts of `-e` taken apart: counters, groups of counters in braces, and events of tracers, which keep their predicate.
+//! Event specifications (`-e`) taken apart: counters, groups of counters in braces, and events of tracers, which keep their predicate.
 
 use kestrel_catalog::catalog::counter::counted::{self, Named};
 use kestrel_catalog::catalog::counter::pmu;
@@ -8,7 +8,7 @@ use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_compiler::lang::parse_probes;
 use kestrel_kernel::Host;
 
-/// Counting request of a piece of text. Places are the pieces' numbers in all texts: figures are shown in their order.
+/// Counting request of a piece of a specification. Places are the pieces' numbers in all specifications: figures are shown in their order.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum CountSpec {
     /// Counters; whether they are a group, which has counters of the processor all together or not at all; the place.
@@ -17,13 +17,13 @@ pub(super) enum CountSpec {
     Traced(String, Vec<usize>),
 }
 
-/// Takes texts apart.
+/// Takes specifications apart.
 ///
 /// # Errors
-/// A counter that does not exist, a text with a block, braces that do not close.
-pub(super) fn parse(texts: &[String], host: &Host) -> Result<Vec<CountSpec>> {
+/// A counter that does not exist, a specification with a block, braces that do not close.
+pub(super) fn parse(specs: &[String], host: &Host) -> Result<Vec<CountSpec>> {
     let (mut all, mut place) = (Vec::new(), 0);
-    for text in texts {
+    for text in specs {
         let (mut traced, mut places) = (Vec::new(), Vec::new());
         for piece in pieces(text) {
             place += 1;

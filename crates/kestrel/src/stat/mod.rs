@@ -5,7 +5,7 @@
 //! Formatting the figures is up to the caller.
 //!
 //! ```text
-//! -e texts ── wanted ──► counters (perf)  ─┐
+//! -e specs ── wanted ──► counters (perf)  ─┐
 //!                   └──► traced (session) ─┴─► Count { event, part, amount }
 //! ```
 
@@ -58,7 +58,7 @@ impl Stat {
     pub fn prepare(request: &Request, catalog: &Catalog) -> Result<Self> {
         let wanted = match request.events.as_slice() {
             [] => vec![CountSpec::Counters(counted::usual(), false, 0)],
-            texts => count_spec::parse(texts, catalog.host())?,
+            specs => count_spec::parse(specs, catalog.host())?,
         };
         let mut plain = kernel_counters::of(&wanted, request, catalog);
         let mut counters = Counters::open(
@@ -77,11 +77,11 @@ impl Stat {
             )?;
         }
         let Arranged {
-            mut events, texts, ..
+            mut events, specs, ..
         } = Arranged::of(&wanted, &plain, request);
-        let mut traced = match texts.is_empty() {
+        let mut traced = match specs.is_empty() {
             true => None,
-            false => Some(Traced::start(texts, request, catalog)?),
+            false => Some(Traced::start(specs, request, catalog)?),
         };
         let of_counters = events.len();
         events.extend(traced.iter().flat_map(Traced::named));
@@ -104,7 +104,7 @@ impl Stat {
         &self.events
     }
 
-    /// Warnings about the request's texts, which do not prevent counting.
+    /// Warnings about the request's event specifications.
     pub fn warnings(&self) -> &[(String, Diagnostic)] {
         self.traced.as_ref().map_or(&[], Traced::warnings)
     }

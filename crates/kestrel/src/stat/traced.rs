@@ -24,9 +24,9 @@ use std::collections::BTreeMap;
 /// Most keys of a map whose counts are split by thread or value: more than the usual 4,096, which a busy system's threads fill in a minute.
 const MAX_KEYS: u32 = 1 << 16;
 
-/// A text of `-e` as a handler.
+/// An event specification as a handler that counts.
 #[derive(Debug)]
-pub(super) struct Text {
+pub(super) struct TracedSpec {
     /// Events and predicate with a block that counts.
     handler: String,
     /// What stands behind an event's name where it is shown.
@@ -35,7 +35,7 @@ pub(super) struct Text {
     map: String,
     /// Whether the map's first key is the event.
     by_event: bool,
-    /// The last part of each event as it is written, and its place in all texts.
+    /// The last part of each event as it is written, and its place in all specifications.
     places: Vec<(String, usize)>,
 }
 
@@ -43,24 +43,24 @@ pub(super) struct Text {
 #[derive(Debug)]
 pub(super) struct Traced {
     session: Session,
-    texts: Vec<Placed>,
+    specs: Vec<Placed>,
     warnings: Vec<(String, Diagnostic)>,
     split: Split,
     /// CPUs that have a row although nothing came on them.
     cpus: Vec<u32>,
 }
 
-/// A text with its events.
+/// A specification with its events.
 #[derive(Debug)]
 struct Placed {
-    text: Text,
+    text: TracedSpec,
     /// The names, sorted.
     names: Vec<String>,
     /// Which events of the whole they are.
     events: Vec<usize>,
 }
 
-impl Text {
+impl TracedSpec {
     pub(super) fn new(text: String, places: Vec<usize>, number: usize, request: &Request) -> Self {
         let (probes, _) = parse_probes(&text);
         let events = probes.iter().flat_map(|probe| &probe.events);
@@ -95,7 +95,7 @@ impl Text {
         }
     }
 
-    /// The place of an event in all texts: that of the first word that means it, or of the last one.
+    /// The place of an event in all specifications: that of the first word that means it, or of the last one.
     fn place(&self, name: &str) -> usize {
         let own = name.rsplit(':').next().unwrap_or(name);
         let mut places = self.places.iter();
@@ -129,8 +129,8 @@ impl Traced {
     ///
     /// # Errors
     /// As [`plan::plan`] and [`Session::start`].
-    pub(super) fn start(texts: Vec<Text>, request: &Request, catalog: &Catalog) -> Result<Self> {
-        let handlers: Vec<String> = texts.iter().map(|text| text.handler.clone()).collect();
+    pub(super) fn start(specs: Vec<TracedSpec>, request: &Request, catalog: &Catalog) -> Result<Self> {
+        let handlers: Vec<String> = specs.iter().map(|text| text.handler.clone()).collect();
         let split = matches!(request.split, Split::Thread | Split::By(_));
         let options = Options {
             target: request.scope.filter(),
@@ -142,12 +142,12 @@ impl Traced {
             ..Options::default()
         };
         let plan = plan::plan(Source::Events(&handlers), &options, catalog)?;
-        let placed = texts.into_iter().map(|text| Placed {
+        let placed = specs.into_iter().map(|text| Placed {
             names: names(&plan, &text.handler),
             events: Vec::new(),
             text,
         });
-        let texts = placed.collect();
+        let specs = placed.collect();
         let session = Session::start(&plan, catalog, "kestrel stat")?;
         let cpus = match &request.scope {
             Scope::Cpus(cpus) => cpus.clone(),
@@ -155,14 +155,14 @@ impl Traced {
         };
         Ok(Self {
             session,
-            texts,
+            specs,
             warnings: plan.warnings,
             split: request.split.clone(),
             cpus: cpus.iter().collect(),
         })
     }
 
-    /// The events of all texts, each with its place in these.
+    /// The events of all specs, each with its place in these.
     pub(super) fn named(&self) -> Vec<(usize, Event)> {
         let of_text = |placed: &Placed| -> Vec<(usize, Event)> {
             let event = |name: &String| Event {
@@ -172,13 +172,13 @@ impl Traced {
             let named = placed.names.iter();
             named.map(|name| (placed.text.place(name), event(name))).collect()
         };
-        self.texts.iter().flat_map(of_text).collect()
+        self.specs.iter().flat_map(of_text).collect()
     }
 
     /// Says where the events are by now, in the order of [`Traced::named`].
     pub(super) fn renumber(&mut self, places: &[usize]) {
         let mut rest = places.iter().copied();
-        for placed in &mut self.texts {
+        for placed in &mut self.specs {
             placed.events = rest.by_ref().take(placed.names.len()).collect();
         }
     }
@@ -221,7 +221,7 @@ impl Traced {
         };
         for (cpu, snapshot) in &snapshots {
             let Some(placed) = self
-                .texts
+                .specs
                 .iter()
                 .find(|placed| placed.text.map == snapshot.ty.name)
             else {
@@ -257,7 +257,7 @@ impl Traced {
             Split::Cpu => self.cpus.iter().copied().map(Part::Cpu).collect(),
             Split::Thread | Split::By(_) => return,
         };
-        for placed in &self.texts {
+        for placed in &self.specs {
             for event in &placed.events {
                 sums.extend(parts.iter().map(|part| ((*event, part.clone()), 0)));
             }
@@ -284,8 +284,8 @@ impl Traced {
         let snapshots = self.session.map_snapshots()?;
         let lost = snapshots.into_iter().filter(|snapshot| snapshot.lost > 0);
         let named = lost.filter_map(|snapshot| {
-            let mut texts = self.texts.iter();
-            let placed = texts.find(|placed| placed.text.map == snapshot.ty.name)?;
+            let mut specs = self.specs.iter();
+            let placed = specs.find(|placed| placed.text.map == snapshot.ty.name)?;
             Some((placed.names.first()?.clone(), snapshot.lost))
         });
         Ok(named.collect())

@@ -1,4 +1,4 @@
-//! Maps of handlers as metrics: numbers, means and histograms; maps of texts are left out.
+//! Maps of handlers as metrics: numbers, means and histograms; maps of strings are left out.
 //!
 //! A key is the label `key`, or `key1`, `key2`, … where there are several. A histogram's buckets are those of the map, with finer ones added up to powers
 //! of two. It has no `_sum`, because the map does not keep the sum of the values.

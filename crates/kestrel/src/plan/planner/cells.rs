@@ -50,7 +50,7 @@ impl Planner<'_> {
         let mut cells = Cells::new();
         for probes in levels {
             // Another table may have its own jprobe of a function; another text of `-e` runs at the same time.
-            if self.text.file.is_some() {
+            if self.source.file.is_some() {
                 self.jprobes.clear();
             }
             for probe in probes {
@@ -62,14 +62,15 @@ impl Planner<'_> {
 
     /// One row: its handler for each of its events, in place of what they had before.
     fn row(&mut self, probe: &Probe, cells: &mut Cells) -> Result<()> {
-        let masks = self.text.file.is_some() && probe.block.as_ref().is_some_and(|b| b.statements.is_empty());
+        let masks =
+            self.source.file.is_some() && probe.block.as_ref().is_some_and(|b| b.statements.is_empty());
         let row = Row {
             handler: match masks {
                 true => None,
                 // An error of its object is among the findings.
                 false => Some(self.handler(probe)),
             },
-            start: behind(&self.text.source, probe).0,
+            start: behind(&self.source.text, probe).0,
         };
         for spec in &probe.events {
             let matched = self.events_of(spec, row, cells)?;
@@ -105,7 +106,7 @@ impl Planner<'_> {
                 Ok(matched.iter().copied().chain(unlisted).collect())
             }
             Err(_) if !unlisted.is_empty() => Ok(unlisted),
-            Err(error) if self.text.file.is_none() => {
+            Err(error) if self.source.file.is_none() => {
                 self.missing(spec, error)?;
                 Ok(Vec::new())
             }
@@ -132,7 +133,7 @@ impl Planner<'_> {
         let Some(handler) = row.handler else {
             return Ok(None);
         };
-        let in_file = self.text.file.is_some();
+        let in_file = self.source.file.is_some();
         let same = |cell: &Cell| cell.handler == handler;
         let is_single = |cell: &Cell| same(cell) && !cell.in_set;
         if (is_name(spec) || before.as_ref().is_some_and(is_single))

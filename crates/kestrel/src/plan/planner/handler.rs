@@ -25,7 +25,7 @@ pub(super) struct Written {
 impl Planner<'_> {
     /// The number of a row's handler: rows with the same predicate and block share one.
     pub(super) fn handler(&mut self, probe: &Probe) -> usize {
-        let source = self.text.source.clone();
+        let source = self.source.text.clone();
         let (_, written) = behind(&source, probe);
         if let Some(&known) = self.known.get(written) {
             return known;
@@ -46,11 +46,11 @@ impl Planner<'_> {
 
     /// The compiled object of a row, read once; an error becomes a finding.
     fn object(&mut self, named: &Spanned<String>) -> Option<CalledProgram> {
-        match CalledProgram::read(&named.node, &self.text.beside, &mut self.objects) {
+        match CalledProgram::read(&named.node, &self.source.beside, &mut self.objects) {
             Ok(wanted) => Some(wanted),
             Err(error) => {
                 let mut diagnostic = Diagnostic::error(named.span, error.to_string());
-                let is_relative = self.text.file.is_some() && Path::new(&named.node).is_relative();
+                let is_relative = self.source.file.is_some() && Path::new(&named.node).is_relative();
                 if matches!(error, Error::Io { .. }) && is_relative {
                     diagnostic = diagnostic.hint("the path counts from where the table file is");
                 }

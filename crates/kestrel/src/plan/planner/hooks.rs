@@ -76,7 +76,7 @@ impl Planner<'_> {
         cells: &[Option<Cell>],
         mut why: Vec<Diagnostic>,
     ) {
-        let first = behind(&self.text.source, &self.handlers[handler].probe).0;
+        let first = behind(&self.source.text, &self.handlers[handler].probe).0;
         let mut mine = cells
             .iter()
             .flatten()

@@ -2,7 +2,7 @@
 //!
 //! | room | what it does |
 //! |---|---|
-//! | `texts` | texts of `-e`, and programs: each probe has hooks of its own |
+//! | `specs` | event specifications (`-e`), and programs: each probe has hooks of its own |
 //! | `cells` | tables of a file, laid out over the events |
 //! | `handler` | handlers as they are written: rows with the same one share it |
 //! | `group` | events with the same handlers, put together |
@@ -12,7 +12,7 @@ pub(super) mod cells;
 mod group;
 mod handler;
 mod hooks;
-mod texts;
+mod specs;
 
 use super::events::Events;
 use super::findings::Findings;
@@ -31,15 +31,15 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The planner: texts become hooks.
+/// The planner: it makes hooks of sources.
 pub(super) struct Planner<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) options: Options,
     pub(super) events: Events<'a>,
     pub(super) globals: Globals,
-    pub(super) text: Text,
+    pub(super) source: CurrentSource,
     handlers: Vec<Written>,
-    /// Handlers of the text by what is written.
+    /// Handlers of the source by what is written.
     known: HashMap<String, usize>,
     /// Functions that have a jprobe: a second one is a mistake.
     jprobes: HashSet<String>,
@@ -56,14 +56,14 @@ pub(super) struct Planner<'a> {
     in_call: bool,
     /// The types of C that a program defines.
     definitions: Vec<Definition>,
-    /// The numbers of maps that no handler had written when a text of `-e` was planned, with the text.
+    /// The numbers of maps that no handler had written when an event specification was planned, with that.
     unwritten: Vec<(u32, Arc<str>)>,
 }
 
-/// The text whose probes are being planned.
-pub(super) struct Text {
-    pub(super) source: Arc<str>,
-    /// The name of the table file; texts of `-e` have none.
+/// The source whose probes are being planned.
+pub(super) struct CurrentSource {
+    pub(super) text: Arc<str>,
+    /// The name of the table file; event specifications have none.
     file: Option<String>,
     /// The directory that paths of compiled objects count from.
     beside: PathBuf,
@@ -83,8 +83,8 @@ impl<'a> Planner<'a> {
             events: Events::new(catalog, options.via),
             options,
             globals,
-            text: Text {
-                source: "".into(),
+            source: CurrentSource {
+                text: "".into(),
                 file: None,
                 beside: PathBuf::new(),
             },
@@ -105,8 +105,8 @@ impl<'a> Planner<'a> {
 
     /// Plans the probes of a file from here on.
     pub(super) fn begin_file(&mut self, file: &TableFile) {
-        self.text = Text {
-            source: file.text.clone(),
+        self.source = CurrentSource {
+            text: file.text.clone(),
             file: Some(file.name.clone()),
             beside: Path::new(&file.name).parent().unwrap_or(Path::new("")).into(),
         };
@@ -114,16 +114,16 @@ impl<'a> Planner<'a> {
             .extend(file.warnings.iter().map(|d| (file.text.to_string(), d.clone())));
     }
 
-    /// Passes the findings about a text on, or refuses the text.
-    fn end_text(&mut self) -> Result<()> {
-        let source_text = self.text.source.to_string();
+    /// Passes the findings about a source on, or refuses the source.
+    fn end_source(&mut self) -> Result<()> {
+        let source_text = self.source.text.to_string();
         match std::mem::take(&mut self.findings).finish() {
             Ok(warnings) => {
                 let warnings = warnings.into_iter().map(|d| (source_text.clone(), d));
                 self.warnings.extend(warnings);
             }
             Err(diagnostics) => {
-                return Err(match self.text.file.clone() {
+                return Err(match self.source.file.clone() {
                     Some(file) => Error::Table {
                         file,
                         source_text,
@@ -138,7 +138,7 @@ impl<'a> Planner<'a> {
         }
         for (number, _) in &self.globals.unwritten {
             if !self.unwritten.iter().any(|(known, _)| known == number) {
-                self.unwritten.push((*number, self.text.source.clone()));
+                self.unwritten.push((*number, self.source.text.clone()));
             }
         }
         Ok(())
@@ -148,9 +148,9 @@ impl<'a> Planner<'a> {
     pub(super) fn finish(mut self) -> Result<Done> {
         let unwritten = &mut self.globals.unwritten;
         let odd = unwritten.extract_if(.., |(_, found)| found.severity == Severity::Warning);
-        let texts = &self.unwritten;
+        let unwritten = &self.unwritten;
         let text = |number| {
-            texts
+            unwritten
                 .iter()
                 .find(|(n, _)| *n == number)
                 .map_or_else(String::new, |(_, text)| text.to_string())
@@ -158,7 +158,7 @@ impl<'a> Planner<'a> {
         self.warnings
             .extend(odd.map(|(number, warning)| (text(number), warning)));
         let unwritten = self.globals.unwritten.iter();
-        match self.text.file {
+        match self.source.file {
             Some(_) => {
                 let all = unwritten.map(|(_, diagnostic)| diagnostic.clone());
                 self.findings.wrong(all.collect());
@@ -173,7 +173,7 @@ impl<'a> Planner<'a> {
                 }
             }
         }
-        self.end_text()?;
+        self.end_source()?;
         Ok(Done {
             globals: self.globals,
             objects: self.objects,

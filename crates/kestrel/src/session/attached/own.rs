@@ -20,7 +20,7 @@ impl Session {
         self.hooks.iter().try_for_each(|hook| hook.links.begin_periods())
     }
 
-    /// Runs the handlers of an event of the session's own (`begin`, `end`), in the order of their texts; whether there are any.
+    /// Runs the handlers of an event of the session's own (`begin`, `end`), in source order; whether there are any.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -32,7 +32,7 @@ impl Session {
         Ok(!hooks.is_empty())
     }
 
-    /// The places of its hooks at an event of its own, in the order of their texts.
+    /// The places of its hooks at an event of its own, in source order.
     pub(crate) fn own_hooks(&self, name: &str) -> Vec<usize> {
         let is_named =
             |hook: &Attached| matches!(&hook.mechanism, Some(Mechanism::OnRequest(own)) if own.name == name);
@@ -80,7 +80,7 @@ impl Session {
         Ok(records)
     }
 
-    /// What its reader does from time to time: the period in ns and the records of each such event, in the order of their texts.
+    /// What its reader does from time to time: the period in ns and the records of each such event, in source order.
     pub(crate) fn periodic(&self) -> Vec<(u64, Vec<(EventId, ConstantRecord)>)> {
         let period = |hook: &Attached| match &hook.mechanism {
             Some(Mechanism::OnRequest(own)) => own.every,
@@ -102,7 +102,7 @@ impl Session {
         Arc::clone(&self.resources.control)
     }
 
-    /// Files of its iterators, in the order of their texts. Reading one to its end runs the iterator once; no bytes come.
+    /// Files of its iterators, in source order. Reading one to its end runs the iterator once; no bytes come.
     ///
     /// # Errors
     /// When the kernel refuses.

@@ -56,7 +56,7 @@ impl<'s> RecordIds<'s> {
         }
     }
 
-    /// The owner of some numbers, from the first on, for a handler with one of these texts.
+    /// The owner of some numbers, from the first on, for a handler with one of these sources.
     fn whose(&self, first: u16, count: usize, sources: &[&str]) -> Owner {
         let mut found = Owner::Gone;
         let numbers = (first..).take(count);

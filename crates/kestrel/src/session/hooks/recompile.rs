@@ -1,4 +1,4 @@
-//! Recompiles a program of a running session from what the session's state says about it: with the same texts and the same numbers of records, bound to the maps
+//! Recompiles a program of a running session from what the session's state says about it: with the same sources and the same numbers of records, bound to the maps
 //! and buffers that the session has now. The new program goes into a slot of its hook.
 
 use crate::plan::{
@@ -235,8 +235,8 @@ impl<'a> Recompile<'a> {
         live: &[usize],
     ) -> Result<Recompiled> {
         let event = there.events.first().map_or("", |event| &event.name);
-        let texts: Vec<(Arc<str>, Probe)> = program.rows.iter().map(parse).collect::<Result<_>>()?;
-        let candidates: Vec<Candidate<'_>> = texts
+        let parsed: Vec<(Arc<str>, Probe)> = program.rows.iter().map(parse).collect::<Result<_>>()?;
+        let candidates: Vec<Candidate<'_>> = parsed
             .iter()
             .zip(&program.rows)
             .map(|((source, probe), row)| Candidate {

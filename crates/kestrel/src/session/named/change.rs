@@ -31,7 +31,7 @@ use std::os::fd::AsFd;
 pub struct Added {
     /// Number of programs attached.
     pub programs: usize,
-    /// Remarks about the probes' texts.
+    /// Warnings about the probes' handlers.
     pub warnings: Vec<(String, Diagnostic)>,
     /// Events that this kernel does not let be attached, and only a pattern named.
     pub left_out: Vec<Skipped>,

@@ -1,5 +1,5 @@
-//! The state as a session keeps it: JSON text in a frozen map, one value for all. A handler of many events is a row of every hook of theirs, with its whole text: a text stands
-//! there once, and rows have its place. A table of 800 events that names each of them would have 20 MiB of state otherwise.
+//! The state as a session keeps it: JSON text in a frozen map, one value for all. A handler of many events is a row of every hook of theirs, with its whole source: a source stands
+//! there once, and rows have its index. A table of 800 events that names each of them would have 20 MiB of state otherwise.
 
 use super::{HandlerState, State, VERSION};
 use kestrel_catalog::{Error, Result};
@@ -17,7 +17,7 @@ impl State {
             session: self.name.clone(),
             why: error.to_string(),
         };
-        let mut text = serde_json::to_vec(&self.with_texts_apart()).map_err(failed)?;
+        let mut text = serde_json::to_vec(&self.with_sources_apart()).map_err(failed)?;
         text.resize((text.len() + 1).next_multiple_of(8), 0);
         let map = Map::create(&MapSpec::new(
             MapKind::ARRAY,
@@ -48,30 +48,30 @@ impl State {
         Self::from_json(&bytes).map_err(wrong)
     }
 
-    /// The state with each text in [`State::texts`] once, and its place there in the handlers.
-    fn with_texts_apart(&self) -> Self {
+    /// The state with each source in [`State::sources`] once, and its index there in the handlers.
+    fn with_sources_apart(&self) -> Self {
         let mut state = self.clone();
         let mut places: HashMap<Arc<str>, Arc<str>> = HashMap::new();
-        let mut texts = Vec::new();
+        let mut sources = Vec::new();
         for row in state.rows_mut() {
             let place = places.entry(row.source.clone()).or_insert_with(|| {
-                texts.push(row.source.clone());
-                (texts.len() - 1).to_string().into()
+                sources.push(row.source.clone());
+                (sources.len() - 1).to_string().into()
             });
             row.source = place.clone();
         }
-        state.texts = texts;
+        state.sources = sources;
         state
     }
 
-    /// Gives the handlers the texts at their places in [`State::texts`].
-    fn take_texts(&mut self) -> std::result::Result<(), String> {
-        let texts = std::mem::take(&mut self.texts);
+    /// Gives the handlers the sources at their indices in [`State::sources`].
+    fn take_sources(&mut self) -> std::result::Result<(), String> {
+        let sources = std::mem::take(&mut self.sources);
         for row in self.rows_mut() {
             let place = row.source.parse::<usize>().ok();
-            let text = place.and_then(|place| texts.get(place));
-            row.source = text
-                .ok_or_else(|| format!("a handler has the text {}, of {}", row.source, texts.len()))?
+            let source = place.and_then(|place| sources.get(place));
+            row.source = source
+                .ok_or_else(|| format!("a handler has source {}, of {}", row.source, sources.len()))?
                 .clone();
         }
         Ok(())
@@ -89,7 +89,7 @@ impl State {
         match value.get("version").and_then(serde_json::Value::as_u64) {
             Some(version) if version == u64::from(VERSION) => {
                 let mut state: Self = serde_json::from_value(value).map_err(|error| error.to_string())?;
-                state.take_texts()?;
+                state.take_sources()?;
                 Ok(state)
             }
             Some(other) => {
@@ -114,7 +114,7 @@ mod tests {
     use kestrel_hook::hook::control::Table;
 
     fn text(state: &State) -> Vec<u8> {
-        serde_json::to_vec(&state.with_texts_apart()).unwrap()
+        serde_json::to_vec(&state.with_sources_apart()).unwrap()
     }
 
     #[test]

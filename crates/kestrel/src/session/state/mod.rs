@@ -34,9 +34,9 @@ pub const VERSION: u32 = 8;
 pub struct State {
     /// [`VERSION`].
     pub version: u32,
-    /// Texts of the handlers, in the session's map alone, where each handler has its text's place in this list ([`codec`]).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub texts: Vec<Arc<str>>,
+    /// Sources of the handlers, in the session's map alone, where each handler has its source's index in this list ([`codec`]).
+    #[serde(default, alias = "texts", skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Arc<str>>,
     /// The session's name.
     pub name: String,
     /// The identity of its trace.
@@ -481,7 +481,7 @@ impl State {
         self.hooks.iter().map(|hook| hook.events_in(table)).sum()
     }
 
-    /// Different handlers of a table, by their texts.
+    /// Number of different handlers of a table, by their sources.
     pub fn handlers_in(&self, table: u32) -> usize {
         let mut sources: Vec<&str> = self
             .hooks

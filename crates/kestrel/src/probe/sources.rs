@@ -1,4 +1,4 @@
-//! Probes as texts of the event language: one for each handler of a probe, one for many functions that share a handler.
+//! Probes as sources in the event language: one for each handler of a probe, one for many functions that share a handler.
 
 use super::Phase;
 use super::definition::{Probe, ProbeKind};
@@ -10,7 +10,7 @@ use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::Type;
 use std::collections::{BTreeMap, HashSet};
 
-/// The number of functions with the same handler from which on they share one text, and so one request to the kernel.
+/// The number of functions with the same handler from which on they share one source, and so one request to the kernel.
 const MANY: usize = 17;
 /// Parameters of a session that can be had, of 64 switches each.
 const MAX: usize = 256 * 64;
@@ -20,12 +20,12 @@ pub(super) const COMM: &str = "__comm";
 /// The name of the field for the stack.
 pub(super) const STACK: &str = "__stack";
 
-/// The source text of a handler, and the probes that it belongs to.
+/// A handler as it is planned, events and block, and the probes that it belongs to.
 #[derive(Debug)]
-pub(super) struct Text {
-    pub(super) text: String,
+pub(super) struct HandlerSource {
+    pub(super) source: String,
     pub(super) phase: Phase,
-    /// The probes by the event's name, where there are several; else the one probe that all events of the text belong to.
+    /// The probes by the event's name, where there are several; else the one probe that all its events belong to.
     pub(super) owners: Owners,
 }
 
@@ -35,22 +35,22 @@ pub(super) enum Owners {
     ByEvent(BTreeMap<String, Vec<usize>>),
 }
 
-/// The source texts, and the switches that stand in them.
+/// The sources of all handlers, and the switches that stand in them.
 #[derive(Debug, Default)]
-pub(super) struct Texts {
-    pub(super) texts: Vec<Text>,
-    /// The switch of each probe; probes of one text have none of their own.
+pub(super) struct Sources {
+    pub(super) all: Vec<HandlerSource>,
+    /// The switch of each probe; probes that share a source have none of their own.
     pub(super) switches: Vec<Option<usize>>,
     words: Vec<u64>,
 }
 
-impl Texts {
-    /// The texts of these probes.
+impl Sources {
+    /// The sources of these probes.
     ///
     /// # Errors
     /// Which probe is wrong by itself, and why.
     pub(super) fn of(probes: &[Probe]) -> std::result::Result<Self, (usize, Error)> {
-        let mut all = Self::default();
+        let mut sources = Self::default();
         let mut shared: BTreeMap<(&str, String), Vec<usize>> = BTreeMap::new();
         for (number, probe) in probes.iter().enumerate() {
             let of = |why| (number, why);
@@ -61,10 +61,10 @@ impl Texts {
             }
         }
         shared.retain(|_, members| members.len() >= MANY);
-        all.switches = vec![None; probes.len()];
+        sources.switches = vec![None; probes.len()];
         for (number, probe) in probes.iter().enumerate() {
             if shared.values().all(|members| !members.contains(&number)) {
-                all.single(number, probe).map_err(|why| (number, why))?;
+                sources.single(number, probe).map_err(|why| (number, why))?;
             }
         }
         for ((_, text), members) in shared {
@@ -74,16 +74,16 @@ impl Texts {
             }
             let events: Vec<&str> = owners.keys().map(String::as_str).collect();
             let first = owners.values().flatten().next();
-            all.texts.push(Text {
-                text: format!("{} {text}", events.join(",")),
+            sources.all.push(HandlerSource {
+                source: format!("{} {text}", events.join(",")),
                 phase: first.map_or(Phase::Pre, |first| probes[*first].kind.phase()),
                 owners: Owners::ByEvent(owners),
             });
         }
-        Ok(all)
+        Ok(sources)
     }
 
-    /// The texts of one probe, behind a switch of its own.
+    /// The sources of one probe, behind a switch of its own.
     fn single(&mut self, number: usize, probe: &Probe) -> Result<()> {
         let switch = self.switches.iter().flatten().count();
         let guard = (switch < MAX).then(|| {
@@ -105,8 +105,8 @@ impl Texts {
             };
             let after = after.written();
             let handler = handler_text(probe, phase, probe.is_pattern(), guard.as_deref())?;
-            self.texts.push(Text {
-                text: format!("{}{after} {handler}", probe.name()),
+            self.all.push(HandlerSource {
+                source: format!("{}{after} {handler}", probe.name()),
                 phase,
                 owners: Owners::One(number),
             });
@@ -116,11 +116,15 @@ impl Texts {
 
     /// Gives the hits of a function that has several names to the probes of all of them: the plan has it by one.
     pub(super) fn meet(&mut self, hooks: &[Hook], catalog: &Catalog) {
-        for text in &mut self.texts {
-            let Owners::ByEvent(owners) = &mut text.owners else {
+        for one in &mut self.all {
+            let Owners::ByEvent(owners) = &mut one.owners else {
                 continue;
             };
-            let mine = |hook: &&Hook| hook.handlers.first().is_some_and(|row| *row.source == *text.text);
+            let mine = |hook: &&Hook| {
+                hook.handlers
+                    .first()
+                    .is_some_and(|row| *row.source == *one.source)
+            };
             let planned: Vec<&Instance> = hooks.iter().filter(mine).flat_map(|h| &h.instances).collect();
             let names: HashSet<&str> = planned.iter().map(|instance| instance.name.as_str()).collect();
             let lacking = owners.keys().filter(|name| !names.contains(name.as_str()));

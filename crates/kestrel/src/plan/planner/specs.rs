@@ -1,4 +1,4 @@
-//! Texts of `-e` and programs: each probe has hooks of its own, whatever other probes its events meet.
+//! Hooks of event specifications (`-e`) and of programs: each probe has hooks of its own, whatever other probes its events meet.
 
 use super::Planner;
 use super::handler::written;
@@ -16,26 +16,26 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Planner<'_> {
-    /// The hooks of texts of `-e`: each probe adds its handler to its events, whatever other probes they meet.
-    pub(in crate::plan) fn texts(&mut self, texts: &[String]) -> Result<Vec<Hook>> {
+    /// The hooks of event specifications (`-e`): each probe adds its handler to its events, whatever other probes they meet.
+    pub(in crate::plan) fn specs(&mut self, specs: &[String]) -> Result<Vec<Hook>> {
         let mut hooks = Vec::new();
         let mut planned: HashSet<String> = HashSet::new();
-        for text in texts {
-            let (probes, found) = parse_probes(text);
+        for spec in specs {
+            let (probes, found) = parse_probes(spec);
             if has_errors(&found) {
                 return Err(Error::Program {
-                    source_text: text.clone(),
+                    source_text: spec.clone(),
                     diagnostics: found,
                 });
             }
-            self.warnings.extend(found.into_iter().map(|d| (text.clone(), d)));
-            let source: Arc<str> = text.as_str().into();
+            self.warnings.extend(found.into_iter().map(|d| (spec.clone(), d)));
+            let source: Arc<str> = spec.as_str().into();
             for probe in probes {
                 // The same probe written twice asks for nothing more; a second jprobe of a function is a mistake.
-                if !planned.insert(written(text, probe.span).to_owned()) && !names_jprobe(&probe) {
+                if !planned.insert(written(spec, probe.span).to_owned()) && !names_jprobe(&probe) {
                     continue;
                 }
-                hooks.extend(self.text_probe(&source, &probe, planned.len() - 1)?);
+                hooks.extend(self.probe_hooks(&source, &probe, planned.len() - 1)?);
             }
         }
         Ok(hooks)
@@ -70,7 +70,7 @@ impl Planner<'_> {
         for ((number, probe), call) in probes.iter().enumerate().zip(calls) {
             self.unmatched.clear();
             self.in_call = call.is_some();
-            match self.text_probe(&program.text, probe, number) {
+            match self.probe_hooks(&program.text, probe, number) {
                 Ok(more) if more.is_empty() => {
                     self.without_events(probe);
                     failed = failed.or(self.nothing_matches(probe));
@@ -96,8 +96,8 @@ impl Planner<'_> {
     }
 
     /// The hooks of one probe, whatever other probes its events meet; `number` tells it from those.
-    fn text_probe(&mut self, source: &Arc<str>, probe: &Probe, number: usize) -> Result<Vec<Hook>> {
-        self.text.source = source.clone();
+    fn probe_hooks(&mut self, source: &Arc<str>, probe: &Probe, number: usize) -> Result<Vec<Hook>> {
+        self.source.text = source.clone();
         self.events = Events::new(self.catalog, self.options.via);
         self.events.with_modules = false;
         self.known.clear();
@@ -105,7 +105,7 @@ impl Planner<'_> {
         let cells = self.table([std::slice::from_ref(probe)])?;
         let groups = self.groups(&[cells])?;
         let hooks = self.hooks(groups, &[1]);
-        self.end_text()?;
+        self.end_source()?;
         Ok(hooks)
     }
 }
