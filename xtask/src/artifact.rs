@@ -65,11 +65,11 @@ pub(crate) fn cargo() -> Command {
 /// Variable of cargo: what compiles the workspace's packages in place of the compiler.
 const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
 
-/// Variable of clippy's compiler: its further arguments, each with a mark behind it.
+/// Variable of clippy's compiler: its further arguments, each with a separator behind it.
 const CLIPPY_ARGS: &str = "CLIPPY_ARGS";
 
-/// Every lint is an error.
-const DENY_WARNINGS: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
+/// Arguments for clippy's compiler: every lint is an error. `.ci/run` reads them, too: what it compiles with others would be compiled again.
+const DENY_WARNINGS: &str = include_str!("../../.ci/clippy_args").trim_ascii();
 
 /// The cargo that checks the lints of what it compiles: `cargo clippy` would read every package once more, those of others, too.
 pub(crate) fn linting_cargo() -> Command {

@@ -1,4 +1,4 @@
-//! The option that shows maps and figures while they change: in their place on a terminal, one picture after the other elsewhere.
+//! The option `--live`: maps and figures shown while they change, redrawn in place on a terminal, one below the other elsewhere.
 
 use crate::exit::{Exit, Failure};
 use clap::Args;
@@ -22,12 +22,12 @@ pub(crate) struct LiveOption {
 fn interval(text: &str) -> Result<Duration, String> {
     let every = crate::arguments::duration(text)?;
     match every < SHORTEST {
-        true => Err("at least 50ms lie between two pictures".to_owned()),
+        true => Err("at least 50ms lie between two updates".to_owned()),
         false => Ok(every),
     }
 }
 
-/// The shortest time between two pictures.
+/// The shortest time between two updates.
 const SHORTEST: Duration = Duration::from_millis(50);
 
 impl LiveOption {
@@ -36,8 +36,8 @@ impl LiveOption {
         self.live.is_some()
     }
 
-    /// The picture, if one is wanted; a command that is run meanwhile would write into it.
-    pub(crate) fn picture(&self, runs_command: bool) -> Result<Live, Failure> {
+    /// The live view; it shows nothing where the option was not given. Refused beside a command, which would write into it.
+    pub(crate) fn view(&self, runs_command: bool) -> Result<Live, Failure> {
         if self.live.is_some() && runs_command && stdout().is_terminal() {
             let message = "--live would draw where the command writes";
             return Err(Failure::new(Exit::Usage, message)
@@ -47,7 +47,7 @@ impl LiveOption {
     }
 }
 
-/// A text that is shown again and again as it changes.
+/// A live view: text that is shown again whenever it is due.
 #[derive(Debug)]
 pub(crate) struct Live {
     every: Option<Duration>,
@@ -100,7 +100,7 @@ impl Live {
         Ok(())
     }
 
-    /// A pause that does not last longer than until the next picture.
+    /// A pause, cut where the next update is due before its end.
     pub(crate) fn pause(&self, pause: Duration) -> Duration {
         match self.every {
             Some(_) => pause.min(self.next.saturating_duration_since(Instant::now())),
@@ -126,14 +126,14 @@ impl Live {
     }
 }
 
-/// The size of the terminal; of one that does not know its own, the usual one.
+/// The size of the terminal; the usual one where the terminal does not say.
 fn size() -> (u16, u16) {
     let known = terminal::size().ok();
     let known = known.filter(|(columns, lines)| *columns > 0 && *lines > 0);
     known.unwrap_or((80, 24))
 }
 
-/// The end of a text that has room: so many columns and lines, and no empty line at its end.
+/// The end of a text, cut to so many columns and lines; no empty line at its end.
 fn fitting(text: &str, columns: usize, lines: usize) -> String {
     let all: Vec<&str> = text.trim_end().lines().collect();
     let left_out = all.len().saturating_sub(lines);

@@ -1,9 +1,9 @@
-//! Recent results per thread, for reuse: where it depends on no field, the next one of that thread is of the same place.
+//! A cache of the groups of recent records: a group whose keys depend on no field is the same for the next record of the same event, thread and CPU.
 
 use crate::background::Background;
 use kestrel_trace::record::Record;
 
-/// Places by thread, event and CPU, kept while no name of a thread changes: threads with the same low bits of their numbers take each other's room.
+/// Cache of groups by thread, event and CPU, valid until a thread's name changes. Threads with the same low bits of their numbers share a slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Recent {
     slots: Vec<Slot>,
@@ -15,7 +15,7 @@ struct Slot {
     place: usize,
 }
 
-/// Inputs on which a place depends.
+/// What a group depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PlaceInputs {
     version: u64,
@@ -49,7 +49,7 @@ impl Default for Recent {
 }
 
 impl Recent {
-    /// The place of a record in a table, by its number, as `find` knows it where it is not at hand.
+    /// The index of a record's group in a table; `find` is asked where it is not in the cache.
     #[inline]
     pub(crate) fn place(
         &mut self,

@@ -1,5 +1,5 @@
 //! Fields of records that hold memory, and the addresses where it lay: `text0` and `mem0` where the argument 0 points, `mem1_2` where the second pointer in
-//! `mem1` does ([`kestrel_trace::calls`]), and strings that are called as the argument of a call that they were read from.
+//! `mem1` does ([`kestrel_trace::calls`]), and strings with the name of the argument of a call that they were read from.
 
 use crate::call::{ARGUMENTS, CallPlaces, Side, numbered};
 use crate::recorded::{RecordedMemory, is_kernel};
@@ -248,7 +248,7 @@ impl MemoryFields {
             Arguments::Call(call) if call.side() == Side::Exit => (true, call.word(record, 0)),
             _ => (false, None),
         };
-        let known = Known {
+        let known = RecordWithArguments {
             fields: self,
             record,
             signature: signature.filter(|it| !it.parameters.is_empty()),
@@ -362,8 +362,8 @@ impl Entries {
     }
 }
 
-/// A record with what is known of its arguments.
-struct Known<'r> {
+/// A record with the arguments of its call.
+struct RecordWithArguments<'r> {
     fields: &'r MemoryFields,
     record: &'r Record<'r>,
     signature: Option<&'r Signature>,
@@ -373,7 +373,7 @@ struct Known<'r> {
     returned: Option<u64>,
 }
 
-impl<'r> Known<'r> {
+impl<'r> RecordWithArguments<'r> {
     fn value(&self, piece: &Piece) -> Option<Value<'r>> {
         let field = self.record.event.layout.fields().get(piece.field)?;
         Some(self.record.value(field))

@@ -7,7 +7,7 @@ use kestrel_compiler::ir::{MapKind, MapSpec};
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher};
 
-/// A map's number, in a register where the kernel's program has a map: no address.
+/// First of the values that stand for maps in registers, where the kernel's program has addresses of maps; none is an address of memory here.
 const HANDLES: u64 = 0xffff_0000_0000_0000;
 
 /// A map of the kernel, emulated.
@@ -66,7 +66,7 @@ impl Clock {
     }
 }
 
-/// Why an element was not written, in the kernel's numbers.
+/// Errors of map operations: negative errnos, as the kernel's helpers return them.
 pub(crate) const EXISTS: i64 = -17;
 pub(crate) const MISSING: i64 = -2;
 pub(crate) const FULL: i64 = -7;
@@ -159,7 +159,7 @@ impl Table {
         Ok(self.place(memory, key).map(|place| self.value_address(place)))
     }
 
-    /// `bpf_map_update_elem`: 0, or why not.
+    /// `bpf_map_update_elem`: 0, or a negative errno.
     pub(crate) fn update(
         &mut self,
         memory: &mut Memory,
@@ -182,13 +182,13 @@ impl Table {
         Ok(0)
     }
 
-    /// A place for a key that has none.
+    /// Inserts a key that is not in the map; gives its place.
     fn insert(&mut self, memory: &mut Memory, key: u64) -> Result<Option<u32>, Outside> {
         let key = memory.bytes(key, self.key_size)?.to_vec();
         Ok(self.insert_key(memory, &key))
     }
 
-    /// Takes an old key out where the map is full and does so.
+    /// Evicts a key where the map is full and evicts (LRU maps).
     fn make_room(&mut self, memory: &Memory) {
         let entries = self.entries as usize;
         let Places::Hash {
@@ -240,7 +240,7 @@ impl Table {
         Some(place)
     }
 
-    /// `bpf_map_delete_elem`: 0, or why not.
+    /// `bpf_map_delete_elem`: 0, or a negative errno.
     pub(crate) fn delete(&mut self, memory: &Memory, key: u64) -> Result<i64, Outside> {
         let key = memory.bytes(key, self.key_size)?.to_vec();
         Ok(self.delete_key(memory, &key))
@@ -308,7 +308,7 @@ impl Table {
         Some(self.key(memory, number))
     }
 
-    /// Takes all keys out that are not wanted; gives them.
+    /// Removes the keys that are not wanted, and returns them.
     pub(crate) fn retain(&mut self, memory: &Memory, mut wanted: impl FnMut(&[u8]) -> bool) -> Vec<Vec<u8>> {
         let mut gone = Vec::new();
         for place in 0..self.places() {

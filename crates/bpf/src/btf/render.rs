@@ -5,7 +5,7 @@ use super::find::Function;
 use super::raw::TypeId;
 use super::types::{Parameter, Prototype, Type};
 
-/// Most types visited for one text. What goes beyond, as in a blob whose types contain themselves, is shown as `…`.
+/// Most types visited for one rendering. What goes beyond, as in a blob whose types contain themselves, is shown as `…`.
 const BUDGET: u32 = 512;
 /// Most types nested in one another.
 const DEPTH: u32 = 32;

@@ -1,4 +1,4 @@
-//! The few searches that are answered without an index, and what they found.
+//! A cache of the first searches for types by name: a few are faster without an index over all names, which is made for more.
 
 use super::raw::TypeId;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ const FEW: usize = 32;
 pub(super) struct Searches(Mutex<Vec<(Box<str>, Vec<TypeId>)>>);
 
 impl Searches {
-    /// Result of a search for a name, made now or before; `None` when this is not one of the few names that need no index.
+    /// The types of a name, from the cache or by `search`; `None` once [`FEW`] names have been searched: an index is worth its cost then.
     pub(super) fn find(&self, name: &str, search: impl FnOnce() -> Vec<TypeId>) -> Option<Vec<TypeId>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = known.iter().find(|(known, _)| **known == *name) {

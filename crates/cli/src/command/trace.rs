@@ -8,7 +8,7 @@ use crate::actor::{ActionOutcome, Actor};
 use crate::arguments::{command_line, duration};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work, detach, hint_if_no_event, print_maps};
-use crate::live::{Live as LivePicture, LiveOption, maps};
+use crate::live::{Live as LiveView, LiveOption, maps};
 use crate::output::Format;
 use crate::output::losses::report_lost;
 use crate::screen::set_quiet;
@@ -124,7 +124,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let status = status_line(selection);
-    let picture = options.live.picture(selection.shares_terminal())?;
+    let view = options.live.view(selection.shares_terminal())?;
     let mut foreground = Foreground::new(selection.duration)?
         .with_target(&plan.target, catalog.host())
         .with_status_line(&status);
@@ -155,7 +155,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         tally: Tally::default(),
         out: Vec::new(),
         live,
-        picture,
+        view,
         status,
     };
     // The command is released only when events are let in, so that its first ones are seen.
@@ -278,7 +278,7 @@ struct LiveTrace {
     tally: Tally,
     out: Vec<u8>,
     /// What maps hold, while they change.
-    picture: LivePicture,
+    view: LiveView,
     status: StatusLine,
 }
 
@@ -359,7 +359,7 @@ impl Work for LiveTrace {
         };
         self.tally.bytes += out.len() as u64;
         if last || !out.is_empty() {
-            self.picture.erase()?;
+            self.view.erase()?;
         }
         write_out(out)?;
         if !perform.err.is_empty() {
@@ -370,7 +370,7 @@ impl Work for LiveTrace {
         let (full, frozen) = live.take_lost();
         for (lost, why) in [(full, "the ring was full"), (frozen, "the buffer was frozen")] {
             if lost > 0 {
-                self.picture.erase()?;
+                self.view.erase()?;
                 let print = || eprintln!("lost {}: {why}", counted(lost, "event"));
                 self.status.aside(print);
             }
@@ -380,10 +380,10 @@ impl Work for LiveTrace {
         self.lines.report_unnamed();
         if !last {
             let session = self.live.session();
-            self.picture.show(|| maps(session, session.host()))?;
+            self.view.show(|| maps(session, session.host()))?;
         }
         let pause = self.lines.longest(pause(came, &self.live));
-        Ok(self.picture.pause(pause))
+        Ok(self.view.pause(pause))
     }
 
     fn has_ended(&self) -> bool {

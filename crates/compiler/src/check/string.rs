@@ -1,4 +1,4 @@
-//! Texts that are read where an address says, and how much of them.
+//! Strings at an address (`str()`), and how much of them is read.
 
 use super::checker::{Checked, Checker};
 use super::tree::{Access, BinaryOp, Expr, ExprKind, Pointee, Pointer, Type};
@@ -8,12 +8,12 @@ use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::Space;
 
 impl Checker<'_> {
-    /// Most bytes of a text, without its NUL, where nothing else is said.
+    /// Most bytes of a string, without its NUL, where nothing else is said.
     pub(crate) fn longest(&self) -> u32 {
         self.globals.max_strlen.unwrap_or(STRING)
     }
 
-    /// The text at an address, or that an expression already is: at most `max` bytes. Where neither `space` nor
+    /// The string at an address, or that an expression already is: at most `max` bytes. Where neither `space` nor
     /// the type of the address says whose memory it is, the address itself does.
     pub(crate) fn string(
         &mut self,
@@ -65,7 +65,7 @@ impl Checker<'_> {
 }
 
 impl Expr {
-    /// A text that is read, no further than so many bytes.
+    /// The string, read no further than so many bytes.
     pub(crate) fn cut_at(mut self, bytes: Expr) -> Self {
         if let ExprKind::ReadString { length, .. } = &mut self.kind {
             *length = Some(Box::new(bytes));
@@ -74,7 +74,7 @@ impl Expr {
     }
 }
 
-/// Whether a text can lie at an address.
+/// Whether a string can lie at an address.
 fn may_be_text(pointer: Pointer) -> bool {
     let to = matches!(
         pointer.to,

@@ -62,7 +62,7 @@ impl Checker<'_> {
             signed,
             access,
         };
-        Ok(Expr::new(kind, reached(ty, access), span))
+        Ok(Expr::new(kind, loaded_type(ty, access), span))
     }
 
     /// Place and type of the struct that `base` is or points to.
@@ -93,7 +93,9 @@ impl Checker<'_> {
                     },
                 ),
                 _,
-            ) if self.btf().is_some_and(|btf| btf.composite(id).is_some()) => Ok((target(base, pointer), id)),
+            ) if self.btf().is_some_and(|btf| btf.composite(id).is_some()) => {
+                Ok((pointee_place(base, pointer), id))
+            }
             // Without the kernel's types it is not known what its own pointers (`curtask`, parameters) point to.
             (Type::Pointer(_), _) if self.btf().is_none() => Err(self.no_btf(base.span, "this member")),
             (ty, _) => {
@@ -265,7 +267,7 @@ impl Checker<'_> {
             }
             (Type::Pointer(pointer), _) => {
                 let element = self.pointee(pointer).ok_or_else(|| self.untyped(&base))?;
-                let mut spot = target(base, pointer);
+                let mut spot = pointee_place(base, pointer);
                 // The verifier knows one struct at a trusted address, not its neighbours.
                 if spot.access == Access::Direct && index.constant() != Some(0) {
                     spot.access = Access::Kernel;
@@ -365,7 +367,7 @@ impl Checker<'_> {
     pub(super) fn dereference(&mut self, pointer: Expr, span: Span) -> Checked<Expr> {
         if self.globals.infers_types && pointer.ty.is_word() {
             // In bpftrace's programs a plain number is taken for the address of a `uint64`.
-            let spot = target(pointer, points_at(&Type::U64, Space::Kernel));
+            let spot = pointee_place(pointer, pointer_to(&Type::U64, Space::Kernel));
             return self.value_at(spot, Type::U64, span);
         }
         let Type::Pointer(to) = pointer.ty else {
@@ -379,14 +381,14 @@ impl Checker<'_> {
             true => Type::U64,
             false => self.pointee(to).ok_or_else(|| self.untyped(&pointer))?,
         };
-        self.value_at(target(pointer, to), ty, span)
+        self.value_at(pointee_place(pointer, to), ty, span)
     }
 
     /// `&place`.
     pub(crate) fn address_of(&mut self, place: Expr, span: Span) -> Checked<Expr> {
         if let ExprKind::Variable(id) = place.kind {
             let address = Expr::new(ExprKind::VariableAddress(id), Type::hexadecimal(8), span);
-            let ty = Type::Pointer(points_at(&place.ty, Space::Kernel));
+            let ty = Type::Pointer(pointer_to(&place.ty, Space::Kernel));
             return Ok(Expr { ty, ..address });
         }
         let (ExprKind::Load {
@@ -409,7 +411,7 @@ impl Checker<'_> {
             Access::User => Space::User,
             Access::Context | Access::Direct | Access::Kernel => Space::Kernel,
         };
-        let ty = Type::Pointer(points_at(&place.ty, space));
+        let ty = Type::Pointer(pointer_to(&place.ty, space));
         let offset = constant(i64::from(offset) as u64, Type::I64, span);
         if offset.constant() == Some(0) {
             return Ok(Expr { ty, span, ..*address });
@@ -430,7 +432,7 @@ fn may_change(expr: &Expr) -> bool {
 }
 
 /// The type of a pointer to a value of type `ty`.
-fn points_at(ty: &Type, space: Space) -> Pointer {
+fn pointer_to(ty: &Type, space: Space) -> Pointer {
     let (to, levels) = match ty {
         Type::Struct(id) => (Pointee::Btf(*id), 0),
         Type::Integer { size, signed, .. } => (
@@ -455,7 +457,7 @@ fn points_at(ty: &Type, space: Space) -> Pointer {
 }
 
 /// The place that a pointer points to, and how it may be read there: by its address space, and by whether the verifier trusts it.
-fn target(base: Expr, pointer: Pointer) -> MemoryPlace {
+fn pointee_place(base: Expr, pointer: Pointer) -> MemoryPlace {
     let access = match (pointer.space, pointer.trusted) {
         _ if base.kind == ExprKind::ContextPointer => Access::Context,
         (Space::User, _) => Access::User,
@@ -470,7 +472,7 @@ fn target(base: Expr, pointer: Pointer) -> MemoryPlace {
 }
 
 /// The type of a value loaded with `access`: the verifier trusts a loaded pointer only if it was loaded directly.
-fn reached(ty: Type, access: Access) -> Type {
+fn loaded_type(ty: Type, access: Access) -> Type {
     match ty {
         Type::Pointer(pointer) => Type::Pointer(Pointer {
             trusted: pointer.trusted && access == Access::Direct,

@@ -58,7 +58,7 @@ pub fn plan_load(
             }
             continue;
         }
-        let mine = take(&mut cells[0], hook, &planner);
+        let mine = take_cells(&mut cells[0], hook, &planner);
         hooks.extend(into_slot(
             &mut planner,
             catalog,
@@ -75,7 +75,7 @@ pub fn plan_load(
     let groups = planner.groups(&cells)?;
     for mut hook in planner.hooks(groups, &[number]) {
         // Only companions: what a table names was given to the hooks that are there before.
-        if let Some(place) = place_of(&hook, existing) {
+        if let Some(place) = existing_hook(&hook, existing) {
             let sets = vec![Vec::new(); hook.handlers.len()];
             hook.slot = Some(Slot {
                 hook: place,
@@ -206,8 +206,8 @@ fn buffers_exist(planner: &mut Planner<'_>, file: &TableFile, existing: &Existin
     }
 }
 
-/// Handlers that the table gives the events of a hook, by their places in it; they are taken out of the table.
-fn take(cells: &mut Cells, hook: &ExistingHook, planner: &Planner<'_>) -> Vec<Option<Cell>> {
+/// Takes the handlers of a hook's events out of the table, in the order of the hook's events.
+fn take_cells(cells: &mut Cells, hook: &ExistingHook, planner: &Planner<'_>) -> Vec<Option<Cell>> {
     let of = |name: &String| {
         let event = planner.events.named(&hook.kind, name)?;
         cells.get_mut(event)?.take()
@@ -235,15 +235,15 @@ fn into_slot(
         several => catalog.set(&hook.kind, several, via)?,
     };
     let Some(mut resolved) = resolved else {
-        return Err(gone(hook));
+        return Err(no_strategy(hook));
     };
     resolved
         .strategies
         .retain(|strategy| strategy.mechanism.is_at(&hook.mechanism));
     if resolved.strategies.is_empty() {
-        return Err(gone(hook));
+        return Err(no_strategy(hook));
     }
-    few_calls(&resolved, hook)?;
+    check_maxactive(&resolved, hook)?;
     for strategy in &mut resolved.strategies {
         strategy.mechanism = hook.mechanism.clone();
     }
@@ -253,7 +253,7 @@ fn into_slot(
         candidate.object = candidate.object.take().map(CalledProgram::there);
     }
     program_types::add(catalog, candidates.iter().map(|one| one.probe), &mut resolved);
-    let one_by_one = OneByOne {
+    let one_by_one = PerEvent {
         events: &planner.events,
         catalog,
         hook,
@@ -267,7 +267,7 @@ fn into_slot(
             let mut apart = planner.globals.clone();
             match (one_by_one.check(&resolved, &candidates, &mut apart), whole) {
                 (Some((mut planned, sets)), _) => {
-                    few_bodies(&planned)?;
+                    check_body_count(&planned)?;
                     drop(candidates);
                     planner.globals = apart;
                     planned
@@ -312,22 +312,22 @@ fn into_slot(
     }
     planned.slot = Some(Slot {
         hook: place,
-        sets: sets(cells, &kept),
+        sets: events_by_handler(cells, &kept),
         events: Vec::new(),
         only: None,
     });
     planned.leave_out_idle();
     let mut hooks = checked.companions;
     for companion in &mut hooks {
-        beside(companion, &planned, existing)?;
+        place_companion(companion, &planned, existing)?;
     }
     hooks.push(planned);
     Ok(hooks)
 }
 
-/// The events of a set each with its own fields: a program that the set's hook calls tells them apart before any of their handlers looks at
-/// them, so each handler may be checked for its own event.
-struct OneByOne<'a, 'c> {
+/// Check of a set's handlers for one event each: the program that the set's hook calls finds out which event it is first, so a handler may use
+/// the fields of its own event.
+struct PerEvent<'a, 'c> {
     events: &'a Events<'c>,
     catalog: &'a Catalog,
     hook: &'a ExistingHook,
@@ -336,9 +336,9 @@ struct OneByOne<'a, 'c> {
     own: &'a [usize],
 }
 
-impl OneByOne<'_, '_> {
-    /// A hook with a row for each handler, or for each of its events that it reads in another way, and the places of their events; `None`
-    /// where one of them does not hold, or needs a hook beside its own.
+impl PerEvent<'_, '_> {
+    /// A hook with a row for each handler, and more rows where it reads its events differently, and the indices of the rows' events; `None`
+    /// where a handler fails its check for an event, or needs a companion.
     fn check(
         &self,
         set: &Resolved,
@@ -360,7 +360,7 @@ impl OneByOne<'_, '_> {
             for place in mine {
                 let name = self.hook.instances.get(usize::from(place))?;
                 let hook = apart.of_one(self.one(name)?, candidate, globals)?;
-                // What it asks for stands at the same place in many events: one body serves them all.
+                // Many events have the handler's fields at the same offsets: one body serves them all.
                 match apart.same(first, &hook) {
                     Some(row) => sets[row].push(place),
                     None => {
@@ -385,8 +385,8 @@ impl OneByOne<'_, '_> {
         self.events.one_called(&self.hook.kind, name)
     }
 
-    /// Why a handler does not hold, where what is said of the set misses the point: what it asks for is no field of its event, or only the
-    /// event's own tracepoint has it.
+    /// The reason why a handler fails, found at its own events. The diagnostics about the set can mislead: the handler may ask for a field that its event does
+    /// not have, or that only a hook at the event's own tracepoint knows.
     fn why(
         &self,
         set: &Resolved,
@@ -410,7 +410,7 @@ impl OneByOne<'_, '_> {
                 Ok(_) => refused
                     .why
                     .into_iter()
-                    .map(|diagnostic| not_alone(name, &diagnostic))
+                    .map(|diagnostic| needs_own_hook(name, &diagnostic))
                     .collect(),
             };
         }
@@ -418,8 +418,8 @@ impl OneByOne<'_, '_> {
     }
 }
 
-/// An event has by itself what it has not as one of the session's set.
-fn not_alone(name: &str, of_set: &Diagnostic) -> Diagnostic {
+/// The refusal of a handler that needs more than the set's program knows of an event.
+fn needs_own_hook(name: &str, of_set: &Diagnostic) -> Diagnostic {
     let message = format!(
         "{}: the running session sees {name} and others by one program, which has their arguments; this asks for what only the event's own tracepoint has",
         of_set.message
@@ -429,11 +429,11 @@ fn not_alone(name: &str, of_set: &Diagnostic) -> Diagnostic {
     )
 }
 
-/// Handlers that one program for a slot may have where each is for events of its own: the verifier follows all of them, in an emulated guest
+/// Most handlers of one program for a slot where each is for events of its own: the verifier follows all of them, in an emulated guest
 /// for seconds.
 const MAX_BODIES: usize = 32;
 
-fn few_bodies(hook: &Hook) -> Result<()> {
+fn check_body_count(hook: &Hook) -> Result<()> {
     let bodies = hook.handlers.len();
     if bodies <= MAX_BODIES {
         return Ok(());
@@ -449,8 +449,8 @@ fn few_bodies(hook: &Hook) -> Result<()> {
     })
 }
 
-/// The hook that is there follows as many calls as it was attached for.
-fn few_calls(wanted: &Resolved, hook: &ExistingHook) -> Result<()> {
+/// Refuses a handler that wants to follow more calls at once (`maxactive`) than the hook was attached for.
+fn check_maxactive(wanted: &Resolved, hook: &ExistingHook) -> Result<()> {
     let (wanted, has) = (
         wanted.strategies[0].mechanism.maxactive(),
         hook.mechanism.maxactive(),
@@ -471,8 +471,8 @@ fn few_calls(wanted: &Resolved, hook: &ExistingHook) -> Result<()> {
     })
 }
 
-/// A companion goes into the slot of the hook that its like has already, or is a hook of its own.
-fn beside(companion: &mut Hook, served: &Hook, existing: &Existing) -> Result<()> {
+/// Places a companion: into the slot of an existing hook at the same events, or as a hook of its own.
+fn place_companion(companion: &mut Hook, served: &Hook, existing: &Existing) -> Result<()> {
     let sets = served
         .slot
         .as_ref()
@@ -480,7 +480,7 @@ fn beside(companion: &mut Hook, served: &Hook, existing: &Existing) -> Result<()
     for (row, served) in companion.handlers.iter_mut().zip(&served.handlers) {
         row.tables.clone_from(&served.tables);
     }
-    match place_of(companion, existing) {
+    match existing_hook(companion, existing) {
         Some(hook) => {
             companion.slot = Some(Slot {
                 hook,
@@ -501,7 +501,7 @@ fn beside(companion: &mut Hook, served: &Hook, existing: &Existing) -> Result<()
 }
 
 /// The hook of the running session that serves the same events.
-fn place_of(hook: &Hook, existing: &Existing) -> Option<usize> {
+fn existing_hook(hook: &Hook, existing: &Existing) -> Option<usize> {
     let same = |known: &ExistingHook| {
         known.kind == hook.kind
             && known.mechanism == hook.strategies[0].mechanism
@@ -510,8 +510,8 @@ fn place_of(hook: &Hook, existing: &Existing) -> Option<usize> {
     existing.hooks.iter().position(same)
 }
 
-/// Per handler the places of its events; empty where there is one handler for all of them.
-fn sets(cells: &[Option<Cell>], handlers: &[usize]) -> Vec<Vec<u16>> {
+/// The events of each handler, by their index in the hook; empty where one handler is for all of them.
+fn events_by_handler(cells: &[Option<Cell>], handlers: &[usize]) -> Vec<Vec<u16>> {
     let of = |handler: usize| -> Vec<u16> {
         let places = cells.iter().enumerate();
         let places = places.filter(|(_, cell)| cell.is_some_and(|c| c.handler == handler));
@@ -523,7 +523,7 @@ fn sets(cells: &[Option<Cell>], handlers: &[usize]) -> Vec<Vec<u16>> {
     }
 }
 
-fn gone(hook: &ExistingHook) -> Error {
+fn no_strategy(hook: &ExistingHook) -> Error {
     Error::Unsupported {
         what: format!(
             "a handler for {}",

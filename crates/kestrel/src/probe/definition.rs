@@ -115,10 +115,10 @@ impl Probe {
         self.place.contains(['*', '?', '['])
     }
 
-    /// Names a place, and nothing that the language would take for something else; asks for nothing that would be left out silently.
+    /// Checks that the place cannot be read as anything else in the event language, and that no option of the probe would be ignored.
     ///
     /// # Errors
-    /// When it does not.
+    /// What is wrong with the probe.
     pub(super) fn check(&self) -> Result<()> {
         self.check_place()?;
         if self.handlers.is_empty() {

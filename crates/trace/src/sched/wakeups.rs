@@ -9,7 +9,7 @@ use crate::record::Record;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
 
-/// Wakeups that are kept of those that led to a delay: the last ones.
+/// Most wakeups that are kept of those that led to a delay: the last ones.
 const CHAIN: usize = 8;
 /// Spells that are kept of each CPU: the last ones.
 const SPELLS: usize = 64;

@@ -1,14 +1,14 @@
-//! Calls of 32-bit programs on a 64-bit kernel (i386 on x86-64): which of the kernel's own calls each is like, and how far their arguments agree.
+//! Calls of 32-bit programs on a 64-bit kernel (i386 on x86-64): the native call that each is like, and how far their arguments agree.
 
 use super::shape::Width::Narrow;
 use super::shape::{Shape, narrow};
 use super::{Kind, Pointed};
 
-/// A call of the 32-bit interface whose name or arguments are not those of a call of the kernel's own.
+/// A call of the 32-bit interface whose name or arguments are not those of a native call.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     name: &'static str,
-    /// The call that it is like, by the name that tracepoints have.
+    /// The native call, by the name that tracepoints have.
     like: &'static str,
     /// The number of leading arguments that are the same.
     same: usize,
@@ -46,10 +46,10 @@ const ROWS: &[Row] = &[
     row("ugetrlimit", "getrlimit", ALL, ALL), row("umount2", "umount", ALL, ALL), row("uname", "newuname", ALL, ALL), row("waitpid", "wait4", 3, 3),
 ];
 
-/// Calls with 64-bit times: without this they have the name of the kernel's own, whose structures they take.
+/// Calls with 64-bit times: without this their names are those of the native calls, whose structures they take.
 const TIME64: &[&str] = &["_time64", "64"];
 
-/// The call of the kernel's own that a call of a 32-bit program is like, how many of its arguments are the same, and how many registers are arguments.
+/// The native call that a call of a 32-bit program is like, how many of its arguments are the same, and how many registers are arguments.
 pub fn like(name: &str) -> (&str, usize, usize) {
     if let Some(row) = ROWS.iter().find(|row| row.name == name) {
         return (row.like, row.same, row.all);
@@ -65,7 +65,7 @@ fn bare(name: &str) -> Option<&str> {
     TIME64.iter().find_map(|ending| name.strip_suffix(ending))
 }
 
-/// Kind of an argument of a 32-bit program's call: what that of the kernel's own is, its structures as such a program has them. None where those are not
+/// Kind of an argument of a 32-bit program's call: that of the native call, its structures as such a program has them. None where those are not
 /// known.
 pub fn kind(call: &str, argument: &str) -> Option<Kind> {
     let (like, ..) = like(call);

@@ -102,7 +102,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.verbose || !options.debug.is_empty() {
         eprint!("{}", kestrel::plan::show(&plan, true)?);
     }
-    let live = options.live.picture(held.is_some())?;
+    let live = options.live.view(held.is_some())?;
     let mut foreground = Foreground::new(None)?.with_target(&target, catalog.host());
     let session = Session::start(&plan, &catalog, &crate::arguments::command_line())?;
     if program.config.missing_probes == MissingProbes::Warn && !options.no_warnings {

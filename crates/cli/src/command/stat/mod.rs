@@ -276,7 +276,7 @@ fn split(options: &Options) -> Split {
 
 /// Counts once: until the command or the processes have ended, the time is over, or a signal asks for the end.
 fn once(options: &Options, catalog: &Catalog, output: &mut Output) -> Result<Finished, Failure> {
-    let live = options.live.picture(!options.command.is_empty())?;
+    let live = options.live.view(!options.command.is_empty())?;
     let held = hold(&options.command)?;
     let request = Request {
         events: options.events.texts(catalog)?,

@@ -1,5 +1,5 @@
-//! A text against a pattern, byte by byte without a branch for each character: bit `n` of a word says that what was read so far may end before item
-//! `n` of the pattern.
+//! Matching a string against a pattern, byte by byte without a branch for each character: bit `n` of a word says that the bytes so far match the first
+//! `n` items of the pattern.
 
 use super::Lower;
 use crate::check::tree::Expr;
@@ -8,7 +8,7 @@ use crate::ir::{AluOp, Bits, BlockId, Condition, Vreg, Width};
 use crate::lang::glob::{Glob, Item};
 
 impl Lower<'_> {
-    /// Ends the current block: goes to `yes` where a text, of which at most `bytes` bytes are looked at, is one that the pattern stands for.
+    /// Ends the current block: goes to `yes` where a string matches the pattern; at most `bytes` bytes are looked at.
     pub(super) fn text_glob(
         &mut self,
         text: &Expr,
@@ -35,7 +35,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Where the text may be in the pattern behind one more byte.
+    /// The positions in the pattern after one more byte.
     fn step(&mut self, glob: &Glob, byte: Vreg, places: Vreg) -> Vreg {
         let mut known: Vec<(&Item, u64)> = Vec::new();
         for (at, item) in glob.items.iter().enumerate() {
@@ -46,7 +46,7 @@ impl Lower<'_> {
         }
         let mut accepting = self.b.constant(0);
         for (item, bits) in known {
-            let is = self.is_one_of(item, byte);
+            let is = self.accepts(item, byte);
             let mask = self.b.alu(AluOp::Mul, Bits::B64, is, bits.cast_signed());
             accepting = self.b.or(accepting, mask);
         }
@@ -57,7 +57,7 @@ impl Lower<'_> {
     }
 
     /// 1 where an item accepts a byte, else 0.
-    fn is_one_of(&mut self, item: &Item, byte: Vreg) -> Vreg {
+    fn accepts(&mut self, item: &Item, byte: Vreg) -> Vreg {
         let mut is = self.b.constant(0);
         for range in &item.ranges {
             let (first, last) = (i64::from(*range.start()), i64::from(*range.end()));

@@ -33,11 +33,11 @@ impl Lower<'_> {
         let length = self.value(length)?;
         // Kernels before 6.3 (check_mem_size_reg in kernel/bpf/verifier.c) want to see all bytes set where a helper may write fewer.
         self.clear(slot, 0, bound + 1);
-        let length = self.forgotten(length);
+        let length = self.without_bounds(length);
         let taken = self.at_most(length, max);
         let failed = self.read_bytes(*space, slot, (taken, bound), address);
         if own {
-            return Ok((slot, self.forgotten(taken)));
+            return Ok((slot, self.without_bounds(taken)));
         }
         let (part, join) = (self.b.cold_block(), self.b.block());
         self.b.branch(Condition::NotEqual, failed, 0, part, join);
@@ -47,7 +47,7 @@ impl Lower<'_> {
             self.b.assign(taken, failed);
             self.b.jump(join);
             self.b.switch_to(join);
-            return Ok((slot, self.forgotten(taken)));
+            return Ok((slot, self.without_bounds(taken)));
         }
         let within = self.b.and(address, PAGE - 1);
         let page = self.b.constant(PAGE);
@@ -66,13 +66,13 @@ impl Lower<'_> {
         self.b.assign(taken, failed);
         self.b.jump(join);
         self.b.switch_to(join);
-        Ok((slot, self.forgotten(taken)))
+        Ok((slot, self.without_bounds(taken)))
     }
 
     /// Makes the verifier forget what it knows of a number. It follows every way through a program until two ways have the same state, so each length that it
     /// knows exactly doubles the ways through the code behind it: with six of them it gives up. It does not track a number that is stored in half of a
     /// stack word (`check_stack_write_fixed_off` in kernel/bpf/verifier.c).
-    fn forgotten(&mut self, value: Vreg) -> Vreg {
+    fn without_bounds(&mut self, value: Vreg) -> Vreg {
         let slot = self.b.slot(8, 8);
         let place = self.b.slot_address(slot, 0);
         // A stored 0 it would recognise as a 0.
