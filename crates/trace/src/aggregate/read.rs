@@ -308,9 +308,7 @@ impl RowValue {
     /// The number by which rows are sorted.
     pub(super) fn weight(&self, kind: &ValueKind) -> i128 {
         match (self, kind) {
-            (Self::Words(words), ValueKind::Aggregation(aggregation)) => {
-                aggregation.function.weight(aggregation, words)
-            }
+            (Self::Words(words), ValueKind::Aggregation(kind)) => kind.function.weight(kind, words),
             (Self::Number(value), ValueKind::Scalar(ty)) if is_signed(ty) => i128::from(*value as i64),
             (Self::Number(value), _) => i128::from(*value),
             (Self::Whole(bytes), ValueKind::Whole(ty)) if ty.integer_size().is_some() => {
@@ -414,7 +412,7 @@ mod tests {
         }
     }
 
-    fn aggregation(function: &'static dyn super::super::aggregation::Function) -> ValueKind {
+    fn kind_of(function: &'static dyn super::super::aggregation::Function) -> ValueKind {
         ValueKind::Aggregation(Aggregation::new(function, false))
     }
 
@@ -436,7 +434,7 @@ mod tests {
             space: Space::User,
             max: 3,
         };
-        let ty = map(vec![stack, FieldType::Text { size: 8 }], aggregation(COUNT));
+        let ty = map(vec![stack, FieldType::Text { size: 8 }], kind_of(COUNT));
         let key = |number: i64, pid: u64| {
             let mut key = words(&[0, number.cast_unsigned(), pid]);
             key.extend(b"cat\0\0\0\0\0");
@@ -477,7 +475,7 @@ mod tests {
             space: Space::User,
             max: 3,
         };
-        let ty = map(vec![stack], aggregation(MIN));
+        let ty = map(vec![stack], kind_of(MIN));
         let key = |pid| words(&[0, 5, pid]);
         // The greatest number alone was added: its rank is 0.
         let elements = [(key(7), vec![words(&[0, 0])]), (key(8), vec![words(&[0, 1])])];
@@ -494,10 +492,7 @@ mod tests {
 
     #[test]
     fn processors_are_added_up_and_rows_sorted() {
-        let ty = map(
-            vec![FieldType::Text { size: 8 }, number(true)],
-            aggregation(COUNT),
-        );
+        let ty = map(vec![FieldType::Text { size: 8 }, number(true)], kind_of(COUNT));
         let key = |text: &[u8; 8], n: i64| {
             let mut key = words(&[0]);
             key.extend(text);
@@ -556,7 +551,7 @@ mod tests {
                 { "min": 10, "max": 19, "count": 5 }, { "min": 20, "count": 1 }
             ] } })
         );
-        assert_eq!(one(aggregation(MIN), &[0])["data"]["@x"], serde_json::Value::Null);
+        assert_eq!(one(kind_of(MIN), &[0])["data"]["@x"], serde_json::Value::Null);
     }
 
     fn any_kind() -> impl Strategy<Value = ValueKind> {

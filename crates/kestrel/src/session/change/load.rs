@@ -182,13 +182,7 @@ impl LoadInProgress<'_> {
             via,
         )?;
         self.no_second_jprobe(&plan.hooks, catalog)?;
-        self.session.resources.objects.add(&plan.objects);
-        allow_open_files(crate::session::attached::files(&plan));
-        self.loaded.warnings.append(&mut plan.warnings);
-        for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
-            self.next.parameters.push(parameter(known));
-        }
-        self.maps(&plan.globals.maps)?;
+        self.add_resources(&mut plan)?;
         let place = self.next.places.iter().position(|known| known == name);
         let table = TableState {
             name: name.to_owned(),
@@ -269,8 +263,19 @@ impl LoadInProgress<'_> {
         no_second(hooks, named, catalog)
     }
 
+    /// Adds what the handlers of a plan use beside their hooks: objects, parameters, maps.
+    pub(in crate::session) fn add_resources(&mut self, plan: &mut Plan) -> Result<()> {
+        self.session.resources.objects.add(&plan.objects);
+        allow_open_files(crate::session::attached::files(plan));
+        self.loaded.warnings.append(&mut plan.warnings);
+        for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
+            self.next.parameters.push(parameter(known));
+        }
+        self.maps(&plan.globals.maps)
+    }
+
     /// Makes and pins the maps that the session does not have yet.
-    pub(in crate::session) fn maps(&mut self, types: &[MapType]) -> Result<()> {
+    fn maps(&mut self, types: &[MapType]) -> Result<()> {
         let (known, had) = (
             self.session.resources.maps.all().len(),
             self.session.resources.maps.state().is_some(),

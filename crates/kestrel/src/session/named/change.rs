@@ -11,7 +11,7 @@ use crate::session::in_progress::LoadInProgress;
 use crate::session::maps::Maps;
 use crate::session::metadata::Description;
 use crate::session::pinned::{Change, PinnedSession};
-use crate::session::state::{Arming, Baseline, HookState, ProbeState, State, TableState, parameter};
+use crate::session::state::{Arming, Baseline, HookState, ProbeState, State, TableState};
 use crate::session::transaction::{Retired, Staged};
 use crate::session::{Skipped, pins};
 use kestrel_catalog::catalog::{Catalog, Via};
@@ -20,7 +20,6 @@ use kestrel_compiler::lang::diag::{Diagnostic, nearest};
 use kestrel_hook::hook::control::{MAX_PROBES, MAX_TABLES, ProbeWord};
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
-use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
 use std::collections::BTreeSet;
@@ -385,13 +384,7 @@ impl LoadInProgress<'_> {
             return Err(nothing_to_do(request));
         }
         self.one_jprobe(&plan.hooks, catalog)?;
-        self.session.resources.objects.add(&plan.objects);
-        allow_open_files(crate::session::attached::files(&plan));
-        self.loaded.warnings.append(&mut plan.warnings);
-        for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
-            self.next.parameters.push(parameter(known));
-        }
-        self.maps(&plan.globals.maps)?;
+        self.add_resources(&mut plan)?;
         let mut sites = Vec::new();
         let mut before = (0, 0);
         for index in 0..plan.hooks.len() {
