@@ -4,7 +4,7 @@ use super::explorer::{Explorer, Mode, Typing};
 use super::losses::{is_whole, losses_line};
 use super::tables::{self, Tab};
 use super::{help, timeline};
-use crate::terminal::{Help, draw_help, draw_table, key_line, line, theme};
+use crate::terminal::{Help, draw_table, key_line, line, theme, wrapped};
 use kestrel_trace::print::{counted, duration, shown, thousands};
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
@@ -16,6 +16,8 @@ use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 const SCALE: u16 = 10;
 /// Below so many lines the histogram is low.
 const LOW: u16 = 30;
+/// Below so many lines there is none: rows come first.
+const LOWEST: u16 = 14;
 
 /// Draws the explorer: header, the page at hand, footer.
 pub(super) fn draw(explorer: &mut Explorer, frame: &mut Frame<'_>) {
@@ -29,9 +31,16 @@ pub(super) fn draw(explorer: &mut Explorer, frame: &mut Frame<'_>) {
         rest.height -= area.height;
         area
     };
-    let bars = if frame.area().height < LOW { 3 } else { 6 };
+    // A range of times is chosen in the histogram.
+    let is_selecting = matches!(explorer.mode, Mode::Selecting(_));
+    let bars_and_scale = match frame.area().height {
+        0..LOWEST if !is_selecting => 0,
+        0..LOWEST => 3,
+        LOWEST..LOW => 4,
+        _ => 7,
+    };
     let (head, steps) = (next(1), next(1));
-    let (histogram, tabs) = (next(bars + 1), next(1));
+    let (histogram, tabs) = (next(bars_and_scale), next(1));
     let height = frame
         .area()
         .height
@@ -50,7 +59,7 @@ pub(super) fn draw(explorer: &mut Explorer, frame: &mut Frame<'_>) {
         _ => draw_keys(explorer, frame, keys),
     }
     match &mut explorer.mode {
-        Mode::Help => draw_help(frame, "keys", &help::all()),
+        Mode::Help(window) => window.draw(frame, "keys", &help::all()),
         Mode::Reading(title, lines, at) => draw_text(frame, title, lines, at),
         _ => {}
     }
@@ -215,6 +224,13 @@ fn draw_tabs(explorer: &Explorer, frame: &mut Frame<'_>, area: Rect) {
         spans.push(Span::styled((place + 1).to_string(), theme::key()));
         spans.push(Span::styled(name, style));
         spans.push(Span::raw(" "));
+        // The chosen tab is on the screen: where it has no room, those on the left give way.
+        while tab == explorer.level().tab
+            && spans.len() > 3
+            && spans.iter().map(Span::width).sum::<usize>() > usize::from(area.width)
+        {
+            spans.drain(..3);
+        }
     }
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
 }
@@ -333,7 +349,19 @@ fn draw_typing(typing: &Typing, frame: &mut Frame<'_>, body: Rect, area: Rect) {
     if typing.wrong.is_empty() {
         return;
     }
-    let height = u16::try_from(typing.wrong.len() + 2)
+    let width = usize::from(body.width.saturating_sub(2));
+    let lines: Vec<Line<'_>> = typing
+        .wrong
+        .iter()
+        .flat_map(|text| {
+            // The line that is wrong and the marks below it keep their spaces.
+            match text.starts_with("    ") {
+                true => vec![line(text, theme::alarm())],
+                false => wrapped(text.trim_start(), (width, usize::MAX), theme::alarm()),
+            }
+        })
+        .collect();
+    let height = u16::try_from(lines.len() + 2)
         .unwrap_or(u16::MAX)
         .min(body.height);
     let place = Rect {
@@ -341,11 +369,6 @@ fn draw_typing(typing: &Typing, frame: &mut Frame<'_>, body: Rect, area: Rect) {
         height,
         ..body
     };
-    let lines: Vec<Line<'_>> = typing
-        .wrong
-        .iter()
-        .map(|text| line(text, theme::alarm()))
-        .collect();
     frame.render_widget(Clear, place);
     frame.render_widget(Paragraph::new(lines).block(Block::bordered()), place);
 }

@@ -7,7 +7,7 @@ use super::scope::{Condition, Scope, has_calls, has_stacks, range_label};
 use super::tables::{TABS, Tab, Target};
 use super::timeline::{self, Selecting, SelectionChange};
 use crate::exit::Failure;
-use crate::terminal::{AfterKey, Edited, KeyCode, KeyEvent, KeyModifiers, Prompt};
+use crate::terminal::{AfterKey, Edited, HelpWindow, KeyCode, KeyEvent, KeyModifiers, Prompt};
 use kestrel_query::{Keys, Pairs};
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::export::Style;
@@ -45,7 +45,7 @@ pub(crate) enum Mode {
     /// A range of times.
     Selecting(Selecting),
     /// The list of keys.
-    Help,
+    Help(HelpWindow),
     /// A text above all else: its title, its lines, and the first one shown.
     Reading(String, Vec<String>, usize),
 }
@@ -215,7 +215,11 @@ impl Explorer {
                     self.select(&columns);
                 }
             },
-            Mode::Help => self.mode = Mode::Looking,
+            Mode::Help(help) => {
+                if !help.key(key) {
+                    self.mode = Mode::Looking;
+                }
+            }
             Mode::Reading(_, lines, at) => {
                 let last = lines.len().saturating_sub(1);
                 match key.code {
@@ -253,7 +257,7 @@ impl Explorer {
         }
         match key.code {
             KeyCode::Char('q') => return AfterKey::Quit,
-            KeyCode::Char('?') | KeyCode::F(1) => self.mode = Mode::Help,
+            KeyCode::Char('?') | KeyCode::F(1) => self.mode = Mode::Help(HelpWindow::default()),
             KeyCode::Esc | KeyCode::Backspace => self.back(),
             KeyCode::Tab => self.turn(1),
             KeyCode::BackTab => self.turn(self.tabs().len() - 1),

@@ -467,6 +467,26 @@ fn it_fits_every_terminal() {
 
 /// Prints pictures, to be looked at: `cargo test -p kestrel-cli looks -- --ignored --nocapture`.
 #[test]
+fn a_small_screen_has_rows_and_the_chosen_tab_and_errors_whole() {
+    let mut shown = shown();
+    shown.tab(Tab::Records);
+    for (columns, lines) in [(40, 10), (20, 6)] {
+        let drawn = shown.picture(columns, lines);
+        assert!(drawn.contains("Records"), "{drawn}");
+        assert!(drawn.contains("server") || drawn.contains("reader"), "{drawn}");
+    }
+    // A range of times is chosen in the histogram, which is drawn for that.
+    shown.letters("t");
+    assert!(shown.picture(40, 10).contains(" to "));
+    shown.press(KeyCode::Esc);
+    shown.letters("f").letters("nosuch == 1").press(KeyCode::Enter);
+    let drawn = shown.picture(60, 24);
+    assert!(drawn.contains("    nosuch == 1"), "{drawn}");
+    let hint: String = drawn.lines().skip_while(|line| !line.contains("hint:")).collect();
+    assert!(hint.contains("comm") && hint.contains("target_cpu"), "{drawn}");
+}
+
+#[test]
 #[ignore = "to be looked at"]
 fn looks() {
     let mut shown = shown();

@@ -1,4 +1,4 @@
-//! Drawing of the parts of a view: tables, the line of keys, help.
+//! Drawing of the parts of a view: tables, the line of keys.
 
 use super::prompt::Prompt;
 use super::table::{Row, Table};
@@ -8,7 +8,7 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Paragraph};
+use ratatui::widgets::Paragraph;
 
 /// Spaces between columns.
 const GAP: usize = 2;
@@ -210,42 +210,6 @@ pub(crate) fn prompt_line(frame: &mut Frame<'_>, area: Rect, what: &str, prompt:
     frame.set_cursor_position(Position::new(area.x.saturating_add(column), area.y));
 }
 
-/// Draws a window with all keys and what they do over the view.
-pub(crate) fn draw_help(frame: &mut Frame<'_>, title: &str, keys: &[Help]) {
-    let wide = keys
-        .iter()
-        .map(|help| help.key.chars().count())
-        .max()
-        .unwrap_or(0);
-    let lines: Vec<Line<'_>> = keys
-        .iter()
-        .map(|help| {
-            let free = wide - help.key.chars().count();
-            Line::from(vec![
-                Span::styled(format!(" {}{}", help.key, " ".repeat(free)), theme::key()),
-                Span::raw(format!("  {} ", help.about)),
-            ])
-        })
-        .collect();
-    let screen = frame.area();
-    let width = lines.iter().map(Line::width).max().unwrap_or(0) + 2;
-    let (width, height) = (
-        u16::try_from(width).unwrap_or(u16::MAX).min(screen.width),
-        u16::try_from(lines.len() + 2)
-            .unwrap_or(u16::MAX)
-            .min(screen.height),
-    );
-    let area = Rect::new(
-        screen.x + (screen.width - width) / 2,
-        screen.y + (screen.height - height) / 2,
-        width,
-        height,
-    );
-    frame.render_widget(Clear, area);
-    let block = Block::bordered().title(format!(" {title} "));
-    frame.render_widget(Paragraph::new(lines).block(block), area);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -338,12 +302,6 @@ mod tests {
         table.key(press(KeyCode::Char('a')));
         let typed = drawn(15, 1, |frame| key_line(frame, frame.area(), KEYS, Some(&table)));
         assert_eq!(typed, "filter: a\n");
-        let help = drawn(40, 6, |frame| draw_help(frame, "keys", KEYS));
-        assert!(
-            help.contains("goes into the event") && help.contains("keys"),
-            "{help}"
-        );
-        drawn(3, 2, |frame| draw_help(frame, "keys", KEYS));
     }
 
     #[test]

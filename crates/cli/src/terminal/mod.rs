@@ -5,6 +5,7 @@
 
 mod draw;
 mod full_screen;
+mod help_window;
 pub(crate) mod keys;
 mod prompt;
 mod table;
@@ -13,8 +14,9 @@ pub(crate) mod testing;
 pub(crate) mod theme;
 mod view;
 
-pub(crate) use draw::{Help, draw_help, draw_table, key_line, line, prompt_line, wrapped};
+pub(crate) use draw::{Help, draw_table, key_line, line, prompt_line, wrapped};
 pub(crate) use full_screen::is_possible;
+pub(crate) use help_window::HelpWindow;
 pub(crate) use prompt::{Edited, Prompt};
 pub(crate) use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 pub(crate) use table::{Cell, Column, Row, Table};

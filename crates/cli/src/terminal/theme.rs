@@ -21,9 +21,9 @@ pub(crate) fn head() -> Style {
     Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
 }
 
-/// Style of the column that rows are sorted by.
+/// Style of the name of the column that rows are sorted by: seen without colours, too.
 pub(crate) fn sorted() -> Style {
-    coloured(head(), Color::Yellow)
+    coloured(head().add_modifier(Modifier::REVERSED), Color::Yellow)
 }
 
 /// Style of the chosen row.

@@ -166,9 +166,15 @@ impl Source for Own<'_> {
             let command = crate::arguments::command_line();
             Causes::start(&[text], self.include_self, &self.options, self.catalog, &command)
         };
-        // A bare word that means nothing else is a field.
-        let causes =
-            start(expression).or_else(|error| start(&format!("args.{expression}")).map_err(|_| error))?;
+        // A bare word that means nothing else is a field; where it is none, that is what is wrong with it.
+        let is_word = expression
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let as_field = |error| {
+            let result = start(&format!("args.{expression}"));
+            result.map_err(|of_field| if is_word { of_field } else { error })
+        };
+        let causes = start(expression).or_else(as_field)?;
         causes.begin();
         let title = format!("{event}{predicate} {expression}");
         self.histograms.retain(|(known, _)| *known != title);

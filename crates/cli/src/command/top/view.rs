@@ -6,7 +6,7 @@ use super::plain::{losses, summary};
 use super::source::Source;
 use crate::exit::Failure;
 use crate::terminal::{
-    AfterKey, Edited, Help, KeyCode, KeyEvent, Prompt, View, draw_help, draw_table, key_line,
+    AfterKey, Edited, Help, HelpWindow, KeyCode, KeyEvent, Prompt, View, draw_table, key_line,
     keys::{self, help},
     line, prompt_line, theme, wrapped,
 };
@@ -57,7 +57,7 @@ pub(super) struct TopView<'s> {
     model: Model,
     source: &'s mut dyn Source,
     interval: Duration,
-    is_helping: bool,
+    help: Option<HelpWindow>,
     /// While a histogram is asked for: its event, its process if there is one, and the expression typed so far.
     histogram: Option<(String, Option<u32>, Prompt)>,
     /// What came of it, until the next key.
@@ -72,7 +72,7 @@ impl<'s> TopView<'s> {
             model: Model::default(),
             source,
             interval,
-            is_helping: false,
+            help: None,
             histogram: None,
             failure: None,
             scrolled: 0,
@@ -178,15 +178,25 @@ impl<'s> TopView<'s> {
     }
 }
 
-/// Error message in one line: the first line of what would be said of it, without colours and without where it stands.
+/// Error message in one line, its hint behind it: what would be said of it, without colours and without where it stands.
 fn in_one_line(message: &str) -> String {
-    let first = message.lines().next().unwrap_or_default();
-    let mut parts = first.split("\x1b[");
+    let lines: Vec<String> = message.lines().map(without_colours).collect();
+    let first = lines.first().map_or("", String::as_str);
+    let what = first.split_once(" error: ").map_or(first, |(_, what)| what);
+    match lines
+        .iter()
+        .find_map(|line| line.trim_start().strip_prefix("hint: "))
+    {
+        Some(hint) => format!("{what}; {hint}"),
+        None => what.to_owned(),
+    }
+}
+
+fn without_colours(text: &str) -> String {
+    let mut parts = text.split("\x1b[");
     let mut plain = parts.next().unwrap_or_default().to_owned();
     plain.extend(parts.map(|part| part.split_once('m').map_or(part, |(_, text)| text)));
     plain
-        .split_once(" error: ")
-        .map_or(plain.clone(), |(_, what)| what.to_owned())
 }
 
 /// A line of a histogram, its bar in the colour of bars.
@@ -240,13 +250,16 @@ impl View for TopView<'_> {
             }
             None => key_line(frame, bottom, KEYS, Some(self.model.table())),
         }
-        if self.is_helping {
-            draw_help(frame, "keys of kestrel top", KEYS);
+        if let Some(help) = &mut self.help {
+            help.draw(frame, "keys of kestrel top", KEYS);
         }
     }
 
     fn key(&mut self, key: KeyEvent) -> Result<AfterKey, Failure> {
-        if std::mem::take(&mut self.is_helping) {
+        if let Some(help) = &mut self.help {
+            if !help.key(key) {
+                self.help = None;
+            }
             return Ok(AfterKey::Stay);
         }
         self.failure = None;
@@ -259,7 +272,7 @@ impl View for TopView<'_> {
         match key.code {
             _ if is_typing => _ = self.model.key(key),
             KeyCode::Char('q') => return Ok(AfterKey::Quit),
-            KeyCode::Char('?') | KeyCode::F(1) => self.is_helping = true,
+            KeyCode::Char('?') | KeyCode::F(1) => self.help = Some(HelpWindow::default()),
             KeyCode::Char(' ') => {
                 self.model.paused = !self.model.paused;
                 return Ok(AfterKey::Tick);
@@ -434,6 +447,8 @@ mod tests {
         let message =
             "\x1b[1m<event>:1:31:\x1b[0m \x1b[1;31merror:\x1b[0m \x1b[1munknown name\x1b[0m\n  below";
         assert_eq!(in_one_line(message), "unknown name");
+        let hinted = format!("{message}\n  \x1b[1mhint:\x1b[0m there are: prio, pid");
+        assert_eq!(in_one_line(&hinted), "unknown name; there are: prio, pid");
         assert_eq!(in_one_line("no such event"), "no such event");
     }
 

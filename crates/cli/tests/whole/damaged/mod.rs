@@ -3,6 +3,7 @@
 //! `KESTREL_RECORDINGS` for further recordings, with `:` between them.
 
 mod mutate;
+mod own;
 mod through;
 
 use crate::house::{Place, barred, needs_tracing};
@@ -130,6 +131,8 @@ fn make_recordings(folder: &Path) {
         let mut file = fs::File::create(lttng.join(name)).unwrap();
         zstd::stream::copy_decode(packed, &mut file).unwrap();
     }
+    own::record(&folder.join("own"));
+    own::record_from_outside(&place, &folder.join("own-seen"));
     let others = std::env::var("KESTREL_RECORDINGS").unwrap_or_default();
     let others = others
         .split(':')

@@ -30,6 +30,8 @@ pub(super) const PROGRAMS: &[&str] = &[
     "sched:* { @[probe] = count(); @t[tid] = sum(nsecs) } end { printf(\"%d\\n\", elapsed) }",
     "syscalls:sys_enter_read { @s[tid] = nsecs } \
      syscalls:sys_exit_read /@s[tid]/ { @ns[comm] = hist(nsecs - @s[tid]); delete(@s, tid) }",
+    "mark { printf(\"%s %s\\n\", str(args.text), str(args.values)); @[comm] = count() } damaged:page { @p = hist(args.number) } \
+     damaged:all { @a[str(args.path), args.small] = sum(args.negative); print(args.peer) }",
 ];
 
 /// What reads a recording, by the number that chooses among its variants.
