@@ -72,7 +72,11 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     };
     let number: u64 = digits
         .parse()
-        .map_err(|_| format!("`{digits}` is not a whole number"))?;
+        .map_err(|error: std::num::ParseIntError| match error.kind() {
+            std::num::IntErrorKind::PosOverflow => format!("{text} is more than can be counted"),
+            std::num::IntErrorKind::Empty => "give a size, as 64K or 4M".to_owned(),
+            _ => format!("`{digits}` is not a whole number"),
+        })?;
     let bytes = number.checked_mul(factor);
     bytes.ok_or_else(|| format!("{text} is more than can be counted"))
 }

@@ -9,6 +9,7 @@ use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::record::Record;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 /// Filter options of commands that read recordings.
 #[derive(Args, Debug)]
@@ -121,6 +122,11 @@ impl Options {
             ));
         }
         trace.reader.within(times);
+        if let (Some(Moment::Start(since)), Some(summary)) = (self.from, &trace.summary)
+            && let Some(time) = shown_on_lines(since, begin_ns, summary.duration_ns)
+        {
+            eprintln!("hint: times as lines show them have `@` before them: --from @{time}");
+        }
         Ok(Choice {
             filter: Some(filter),
             background,
@@ -159,6 +165,15 @@ impl Choice {
         let filter = self.filter.as_ref();
         filter.is_none_or(|filter| filter.wants(record, &self.background))
     }
+}
+
+/// A time behind a recording's end that is one of the recording as its lines show it: in seconds of the machine.
+fn shown_on_lines(since: Duration, begin_ns: u64, duration_ns: u64) -> Option<String> {
+    let ns = u64::try_from(since.as_nanos()).ok()?;
+    let is_behind = ns > duration_ns;
+    let is_shown = ns >= begin_ns && ns - begin_ns <= duration_ns;
+    let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    (is_behind && is_shown).then(|| text.trim_end_matches('0').trim_end_matches('.').to_owned())
 }
 
 /// Whether a text of -e says what to do at events.
@@ -208,6 +223,17 @@ fn cpus(text: &str) -> Result<RangeInclusive<u32>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_of_the_lines_is_told_from_one_since_the_start() {
+        let second = 1_000_000_000u64;
+        let shown =
+            |ms, begin, length| shown_on_lines(Duration::from_millis(ms), begin * second, length * second);
+        assert_eq!(shown(55_506_190, 55_505, 3).as_deref(), Some("55506.19"));
+        assert_eq!(shown(2_000, 55_505, 3), None);
+        assert_eq!(shown(99_000, 55_505, 3), None);
+        assert_eq!(shown(6_000, 5, 10), None);
+    }
 
     #[test]
     fn cpus_are_numbers_and_ranges() {

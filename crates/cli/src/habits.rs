@@ -160,6 +160,7 @@ const HABITS: &[Habit] = &[
     row("perf", "report", One(&["-S", "--symbols", "-d", "--dsos"]), "report -S vfs_read", "`--where` chooses records by any field: `--where 'comm == \"make\"'`"),
     row("trace-cmd", "report", One(&["-l", "-R", "-r", "-w"]), "report -R", "`kestrel print` shows records as lines, `--format json` with raw values; `kestrel sched latency` has wakeup latencies"),
     row("perf", "print", One(&["-F", "--fields"]), "print -F comm,tid,time", "`--format json` and `--format csv` have each field by its name"),
+    row("perf", "report|cut|export", One(&["--time"]), "report --time 10.5,11.5", "`--from TIME --to TIME` choose times: seconds since the start, a time of day, or `@` and a time as lines show it"),
     row("perf", "print", Value(&["--time"], |value| value.starts_with(|c: char| c.is_ascii_digit())), "print --time 10.5,11.5", "`--from TIME --to TIME` choose times; `--time` says from when they are counted"),
     row("perf", "sched", One(&["script", "replay"]), "sched script", "`kestrel print [DIR]` shows the records as lines, `kestrel sched timehist` the steps of each task"),
     row("perf", "probe", One(&["-a", "--add"]), "probe --add vfs_read", "a probe needs no preparation: `kestrel trace -e kprobe:vfs_read`; named ones are `kestrel probe add`"),

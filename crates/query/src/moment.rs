@@ -62,7 +62,8 @@ impl Clocks {
 }
 
 impl Moment {
-    /// Reads a moment: `1.5`, `250ms`, `+2`, `@17284.99`, `12:03:04.5`, `2026-11-24T12:03:04`, the same with `Z` or `+01:00`.
+    /// Reads a moment: `1.5`, `250ms`, `+2`, `@17284.99`, `12:03:04.5`, `2026-11-24T12:03:04`, the same with `Z` or `+01:00`. `17284.99:`, copied from a line with
+    /// its colon, is `@17284.99`.
     ///
     /// # Errors
     /// When it is none.
@@ -71,8 +72,10 @@ impl Moment {
             text: text.to_owned(),
             why,
         };
-        if let Some(rest) = text.strip_prefix('@') {
-            return duration(rest).map(Self::Monotonic).map_err(wrong);
+        let of_line = text.strip_suffix(':').filter(|time| !time.contains(':'));
+        if let Some(time) = of_line.or_else(|| text.strip_prefix('@')) {
+            let seconds = time.strip_prefix('@').unwrap_or(time);
+            return duration(seconds).map(Self::Monotonic).map_err(wrong);
         }
         if let Some(rest) = text.strip_prefix('+') {
             return duration(rest).map(Self::After).map_err(wrong);
@@ -176,6 +179,8 @@ mod tests {
             ("250ms", 100 * SECOND + SECOND / 4),
             ("+2", 9 * SECOND),
             ("@17284.993652", 17_284_993_652_000),
+            ("@17284.993652:", 17_284_993_652_000),
+            ("17284.993652:", 17_284_993_652_000),
             ("@123456789.123456789", 123_456_789_123_456_789),
             ("22:15:00", 100 * SECOND),
             ("22:15:04.5", 104 * SECOND + SECOND / 2),

@@ -67,6 +67,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         ));
     }
     directory::publish(&beside, &options.output)?;
+    // Packets out of the times were stepped over; what the recorder counted is all there was.
+    let counted_then = trace.summary.as_ref().map_or(0, |summary| {
+        let counts = summary.events.iter();
+        counts
+            .map(|count| count.recorded.saturating_sub(count.overwritten))
+            .sum()
+    });
+    let all = all.max(counted_then);
     let (output, size) = (options.output.display(), bytes(written));
     match all == records {
         true => remark!("{}, {size} in {output}", counted(records, "event")),

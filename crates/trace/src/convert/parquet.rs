@@ -389,10 +389,21 @@ impl Parquet {
     /// Begins the table of an event.
     fn begin(&mut self, event: &EventClass) -> Result<()> {
         let file = self.folder.file(&event.name, ".parquet")?;
-        let table = Table::new(event, file).map_err(io::Error::other);
+        let table = Table::new(event, file).map_err(as_io);
         let table = table.map_err(self.folder.failed())?;
         self.tables.insert(event.id.0, table);
         Ok(())
+    }
+}
+
+/// What the file system said where it was the cause: that the disk is full is seen by that.
+fn as_io(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(cause) => *cause,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
     }
 }
 
@@ -418,7 +429,7 @@ impl Conversion for Parquet {
             false => None,
         };
         if let Some(table) = full {
-            let written = table.write().map_err(io::Error::other);
+            let written = table.write().map_err(as_io);
             self.rows -= written.map_err(self.folder.failed())?;
         }
         Ok(())
@@ -428,7 +439,7 @@ impl Conversion for Parquet {
         for mut table in self.tables.into_values() {
             let rest = if table.rows > 0 { table.write() } else { Ok(0) };
             let file = rest.and_then(|_| table.writer.into_inner());
-            let closed = file.map_err(io::Error::other).and_then(|mut file| file.flush());
+            let closed = file.map_err(as_io).and_then(|mut file| file.flush());
             closed.map_err(self.folder.failed())?;
         }
         self.folder.finish()

@@ -6,7 +6,7 @@ use super::read::Reader;
 use super::write::{Writer, Written};
 use crate::aggregate::KeptMaps;
 use crate::calls::Kept;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::EventId;
 use crate::info::TraceInfo;
 use crate::packet::{HEADER, MAGIC, PAGE, offset};
@@ -272,7 +272,12 @@ fn leave(writer: &mut Writer<Directory>, (buffer, cpu): (u32, u32), stream: &mut
         stream.page[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
     }
     close(&mut stream.page, stream.at as u32, stream.last_ns, stream.events);
-    writer.append(buffer, cpu, stream.page.as_slice())?;
+    let appended = writer.append(buffer, cpu, stream.page.as_slice());
+    // A trace that is not whole is not kept, so how much of a file was written is nobody's matter.
+    appended.map_err(|error| match error {
+        Error::Append { stream, source, .. } => Error::io("write", stream)(source),
+        other => other,
+    })?;
     (stream.at, stream.events) = (0, 0);
     stream.sequence += 1;
     stream.reported = stream.lost;
