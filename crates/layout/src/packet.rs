@@ -35,6 +35,14 @@ pub const METADATA_STREAM: u32 = u32::MAX;
 /// thread ran, which may be another than that of the packet before it.
 pub const OF_THREADS: u32 = 1 << 15;
 
+/// Ring of a packet: its buffer and CPU; of a ring that is a thread's the number alone, for the thread goes from one CPU to another.
+pub fn ring_of(buffer: u32, cpu: u32) -> (u32, u32) {
+    match buffer & OF_THREADS {
+        0 => (buffer, cpu),
+        _ => (buffer, 0),
+    }
+}
+
 /// CPUs that a recording can have, each with a number below: more than any kernel is built for (8,192). What readers keep by CPU stays small for damaged
 /// numbers, too.
 pub const CPUS: u32 = 1 << 16;

@@ -1,6 +1,7 @@
 //! Description of a trace in itself: identity, clock, origin, buffers, events; all of it survives a round trip through CTF metadata.
 
 use crate::event::EventClass;
+use crate::packet::OF_THREADS;
 
 /// A trace's identity: 16 bytes, the same in its metadata and in each packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -116,6 +117,20 @@ impl TraceInfo {
     /// The buffer of that number.
     pub fn buffer(&self, number: u32) -> Option<&BufferInfo> {
         self.buffers.iter().find(|buffer| buffer.number == number)
+    }
+
+    /// The buffer of the ring that has that number, as it is called there. Threads of a process have rings of one buffer, which alone is described: each ring has
+    /// its own number in the high half.
+    pub fn ring(&self, number: u32) -> Option<BufferInfo> {
+        let of_thread = || {
+            let place = BufferInfo::split(number).0;
+            let buffer = self.buffer(place).filter(|_| place & OF_THREADS != 0)?;
+            Some(BufferInfo {
+                number,
+                ..buffer.clone()
+            })
+        };
+        self.buffer(number).cloned().or_else(of_thread)
     }
 }
 

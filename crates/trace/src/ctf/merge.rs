@@ -15,6 +15,7 @@ use crate::aggregate::KeptMaps;
 use crate::error::{Error, Result};
 use crate::event::{EventClass, EventId};
 use crate::info::{BufferInfo, ClockOffset, TraceInfo, Uuid};
+use crate::packet::{OF_THREADS, ring_of};
 use crate::process::Processes;
 use crate::stack_pieces::PIECE;
 use crate::summary::{EventCount, Missed, Summary};
@@ -44,6 +45,16 @@ struct Source {
     later_ns: u64,
     /// What its streams had lost, by buffer and CPU as they are called here.
     lost: BTreeMap<(u32, u32), u64>,
+}
+
+/// What a buffer, or the ring of a thread, of a recording is called here.
+fn ring_called(buffers: &BTreeMap<u32, u32>, number: u32) -> Option<u32> {
+    let of_thread = || {
+        let (place, thread) = BufferInfo::split(number);
+        let place = buffers.get(&place).filter(|_| place & OF_THREADS != 0)?;
+        Some(BufferInfo::numbered(*place, thread))
+    };
+    buffers.get(&number).copied().or_else(of_thread)
 }
 
 /// Recordings that become one.
@@ -179,8 +190,13 @@ impl Merge {
     fn add_buffer(&mut self, buffer: &BufferInfo) -> u32 {
         let resized = buffer.resized();
         let used: Vec<u32> = self.info.buffers.iter().map(BufferInfo::place).collect();
+        // The place says whether rings are those of threads.
+        let free = match buffer.place() & OF_THREADS {
+            0 => 0..OF_THREADS,
+            _ => OF_THREADS..2 * OF_THREADS,
+        };
         let mut free = std::iter::once(buffer.place())
-            .chain(0..)
+            .chain(free)
             .filter(|place| !used.contains(place));
         let place = free.next().unwrap_or_default();
         let names: Vec<String> = self.info.buffers.iter().map(|known| known.stream(0)).collect();
@@ -295,14 +311,14 @@ impl Merge {
             let source = &mut self.sources[at];
             if let Some((buffer, record, of_stream)) = source.reader.at_hand_with_losses() {
                 let event = source.events.get(&record.event.id.0).copied();
-                let buffer = source.buffers.get(&buffer).copied();
+                let buffer = ring_called(&source.buffers, buffer);
                 let (Some(event), Some(buffer)) = (event, buffer) else {
                     return Err(Error::Contradiction(format!(
                         "{} has a record of an event or a buffer that it does not describe",
                         source.name
                     )));
                 };
-                let key = (buffer, record.cpu);
+                let key = ring_of(buffer, record.cpu);
                 // Each recording's streams count their losses from 0, and several may become one stream here: differences add up.
                 let before = source.lost.insert(key, of_stream).unwrap_or(0);
                 let lost = lost.entry(key).or_default();

@@ -9,7 +9,7 @@ use crate::calls::Kept;
 use crate::error::{Error, Result};
 use crate::event::EventId;
 use crate::info::TraceInfo;
-use crate::packet::{HEADER, MAGIC, PAGE, offset};
+use crate::packet::{HEADER, MAGIC, PAGE, offset, ring_of};
 use crate::process::Processes;
 use crate::record::Record;
 use crate::stack_pieces::{PIECE, pieces_of};
@@ -51,6 +51,8 @@ pub struct SideData {
 #[derive(Debug)]
 struct Stream {
     page: Box<Page>,
+    /// The CPU of its records: a thread's ring goes from one to another, and each page is of one.
+    cpu: u32,
     /// Where the next record goes; 0 where no page was begun.
     at: usize,
     last_ns: u64,
@@ -107,9 +109,10 @@ impl Rewriter {
     /// # Errors
     /// When a file cannot be written.
     pub(super) fn record_as(&mut self, place: Placed, record: &Record<'_>, lost: u64) -> Result<()> {
-        let key = (place.buffer, record.cpu);
+        let key = ring_of(place.buffer, record.cpu);
         let stream = self.streams.entry(key).or_insert_with(|| Stream {
             page: Box::new([0; PAGE as usize]),
+            cpu: record.cpu,
             at: 0,
             last_ns: 0,
             events: 0,
@@ -119,6 +122,10 @@ impl Rewriter {
             reported: 0,
         });
         stream.lost = lost.saturating_sub(stream.before);
+        if stream.cpu != record.cpu {
+            leave(&mut self.writer, key, stream)?;
+            stream.cpu = record.cpu;
+        }
         let time_ns = place.time_ns;
         for piece in pieces_of(record) {
             push(&mut self.writer, key, stream, &piece, (PIECE, time_ns), 0)?;
@@ -233,7 +240,12 @@ fn push(
         leave(writer, key, stream)?;
     }
     if stream.at == 0 {
-        begin(&mut stream.page, writer.info().uuid.0, key, time_ns);
+        begin(
+            &mut stream.page,
+            writer.info().uuid.0,
+            (key.0, stream.cpu),
+            time_ns,
+        );
         stream.at = HEADER as usize;
     }
     // The record comes from a page, so it fits into one.

@@ -157,7 +157,7 @@ impl<F: Folder> Writer<F> {
         match self.streams.entry((buffer, cpu)) {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
             Entry::Vacant(entry) => {
-                let Some(info) = self.info.buffer(buffer) else {
+                let Some(info) = self.info.ring(buffer) else {
                     return Err(Error::UnknownBuffer(buffer));
                 };
                 let name = info.stream(cpu);

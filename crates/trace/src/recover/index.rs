@@ -3,7 +3,7 @@
 use crate::ctf::packet::{Packet, Page, State, is_metadata, long, uuid_of};
 use crate::image::PagePlace;
 use crate::info::Uuid;
-use crate::packet::{OF_THREADS, offset};
+use crate::packet::{offset, ring_of};
 use std::collections::{BTreeMap, HashMap};
 
 /// A packet with events, as its header tells.
@@ -75,14 +75,6 @@ impl Index {
 
     pub(super) fn traces(self) -> impl Iterator<Item = (Uuid, Remains)> {
         self.traces.into_iter()
-    }
-}
-
-/// Ring of a packet: its buffer and CPU; of a ring that is a thread's the number alone, for the thread goes from one CPU to another.
-pub(super) fn ring_of(buffer: u32, cpu: u32) -> (u32, u32) {
-    match buffer & OF_THREADS {
-        0 => (buffer, cpu),
-        _ => (buffer, 0),
     }
 }
 

@@ -1,6 +1,5 @@
 //! A session found in an image as a trace directory: packets repaired one by one, then the summary that a recorder would have written.
 
-use super::index::ring_of;
 use super::repair::repair;
 use super::{Ring, Session};
 use crate::ctf::directory::{self, Directory};
@@ -11,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::image::Image;
 use crate::image::bytes::ReadAt;
 use crate::info::{ClockOffset, Uuid};
-use crate::packet::{OF_THREADS, PAGE};
+use crate::packet::{OF_THREADS, PAGE, ring_of};
 use crate::print::counted;
 use crate::process::{Learner, Processes};
 use crate::summary::{EventCount, Summary};
