@@ -119,7 +119,7 @@ fn walks_read_what_lies_there() {
 }
 
 #[test]
-fn texts_compare_as_c_strings() {
+fn strings_compare_as_c_strings() {
     for (expression, expected) in [
         ("args.prev->comm == \"bash\"", 1),
         ("args.prev->comm == \"bas\"", 0),

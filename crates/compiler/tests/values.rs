@@ -200,13 +200,13 @@ fn tuples_are_compared_as_a_whole() {
 }
 
 #[test]
-fn long_texts_are_compared() {
+fn long_strings_are_compared() {
     let program = "{ $a = str(arg0); $b = str(arg0); @[$a == $b, $a == \"hello\", $a != \"hell\"] = 1 }";
     assert_eq!(once(program, &[""]), "@[true, true, true]: 1\n");
 }
 
 #[test]
-fn texts_are_sought_that_are_not_known() {
+fn strings_are_sought_that_are_not_known() {
     let program = "{ $t = str(arg0); $a = \"ell\"; $b = \"elf\";
         @[strcontains($t, $a), strcontains($t, $b), strstr($t, $a)] = 1 }";
     assert_eq!(once(program, &[""]), "@[true, false, 1]: 1\n");
@@ -298,7 +298,7 @@ fn maps_are_read_before_they_are_written() {
 }
 
 #[test]
-fn texts_are_measured_joined_and_ordered() {
+fn strings_are_measured_joined_and_ordered() {
     let program = "{ $t = str(arg0); $u = str(arg0 + 6);
         @length = (strlen($t), strlen(\"abc\"), strlen(str(arg0 + 5)), strcap(\"abc\"));
         @joined = (str_concat($t, \", you\"), str_concat(\"a\", \"b\"), strlen(str_concat($t, $u)));

@@ -112,7 +112,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A text in quotes, which may be as long as texts are.
+    /// A string literal; it may be as long as strings are.
     fn text_literal(&mut self, text: &str, span: Span) -> Checked<Expr> {
         match self.globals.max_strlen {
             Some(max) if raw::to_bytes(text).len() > max as usize => {

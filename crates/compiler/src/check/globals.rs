@@ -43,7 +43,7 @@ pub struct Globals {
     pub unwritten: Vec<(u32, Diagnostic)>,
     /// Maps, by their numbers, that keys were taken out of or asked for before anything says what they hold: any value will do.
     pub open: BTreeSet<u32>,
-    /// The name of the text that is checked, where one event may stand in several texts: each text keeps its maps apart.
+    /// The name of the source that is checked, where one event may stand in several sources: each keeps its maps apart.
     pub text: String,
     /// Name and text of a program, in which `errorf` and `warnf` name their places.
     pub source: Option<(String, Arc<str>)>,
@@ -80,7 +80,7 @@ pub struct Globals {
     pub stack_mode: StackMode,
     /// What is known of variables and maps from all their uses.
     pub shapes: Shapes,
-    /// Whether types are inferred from all uses (scripts): texts are checked again until `shapes` do not grow, and until then a use that does not agree with what is known is no error.
+    /// Whether types are inferred from all uses (scripts): sources are checked again until `shapes` do not grow, and until then a use that does not agree with what is known is no error.
     pub infers_types: bool,
     /// Maps, by their numbers, that were counted with as integers: what adds to them cannot come to mean elements later.
     pub counted: BTreeSet<u32>,

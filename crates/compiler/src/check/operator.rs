@@ -305,7 +305,7 @@ impl Checker<'_> {
         let (left, right) = (self.named_value(left, &right)?, right);
         let (right, left) = (self.named_value(right, &left)?, left);
         match (left.ty.is_text(), right.ty.is_text()) {
-            (true, true) => self.compare_texts(op, left, right, span),
+            (true, true) => self.compare_strings(op, left, right, span),
             (false, false) if left.ty.is_scalar() && right.ty.is_scalar() => {
                 let signed = common(&left, &right).is_signed();
                 self.warn_of_negative(op, signed, &left, &right);

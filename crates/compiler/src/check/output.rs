@@ -18,7 +18,7 @@ use kestrel_trace::stack_pieces::{MAX, PIECE_BYTES};
 /// Most values of a line that the kernel writes (MAX_BPRINTF_VARARGS).
 const KERNEL_VALUES: usize = 12;
 
-/// Most texts of `join`, and most bytes of each.
+/// Most strings of `join`, and most bytes of each.
 const JOINED: u64 = 16;
 const JOINED_TEXT: u32 = 200;
 
@@ -148,7 +148,7 @@ impl Checker<'_> {
         Ok(made)
     }
 
-    /// `debugf("format", values…)`: a line that the kernel itself writes (`bpf_trace_vprintk`); texts are passed by address.
+    /// `debugf("format", values…)`: a line that the kernel itself writes (`bpf_trace_vprintk`); strings are passed by address.
     pub(crate) fn kernel_line(&mut self, usage: &Use<'_>) -> Checked<StatementKind> {
         let args = usage.positional(self, 1, 1 + KERNEL_VALUES)?;
         let span = usage.span;
@@ -231,7 +231,7 @@ impl Checker<'_> {
         Ok(StatementKind::Record(record))
     }
 
-    /// `join(array, "between")`: at most [`JOINED`] texts.
+    /// `join(array, "between")`: at most [`JOINED`] strings.
     pub(crate) fn join(&mut self, usage: &Use<'_>) -> Checked<StatementKind> {
         let args = usage.positional(self, 1, 2)?;
         let between = match args.get(1).map(|arg| &arg.kind) {
@@ -243,13 +243,13 @@ impl Checker<'_> {
             return Err(self.error(usage.span, "an array is missing"));
         };
         let array = self.expression(array)?;
-        let mut texts = Vec::new();
+        let mut strings = Vec::new();
         for place in 0..JOINED {
             let at = constant(place, Type::U64, usage.span);
             let address = self.index(array.clone(), at, usage.span)?;
-            texts.push(self.string(address, JOINED_TEXT, None, usage.span)?);
+            strings.push(self.string(address, JOINED_TEXT, None, usage.span)?);
         }
-        self.output("join", between, texts, usage.span)
+        self.output("join", between, strings, usage.span)
     }
 
     /// Checks a value that is to be printed.

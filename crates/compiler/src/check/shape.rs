@@ -1,4 +1,4 @@
-//! Types of variables and maps, inferred over all their uses: each use widens it, and texts are checked again until nothing grows any more.
+//! Types of variables and maps, inferred over all their uses: each use widens it, and sources are checked again until nothing grows any more.
 
 use super::tree::{Pointee, Pointer, Show, TupleMember, TupleType, Type};
 use kestrel_trace::aggregate::Aggregation;

@@ -1,4 +1,4 @@
-//! Comparison of texts.
+//! Comparison of strings.
 
 use super::checker::{Checked, Checker};
 use super::tree::{CompareOp, Expr, ExprKind, Show, Type};
@@ -6,15 +6,15 @@ use super::value::{constant, room, shortened};
 use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
 
-/// Most bytes of two texts that are compared one by one up to their NUL.
+/// Most bytes of two strings that are compared one by one up to their NUL.
 const MAX: u32 = 128;
 
 /// Least size of the string type of `c ? "a" : "b"`: handlers that share a map may have longer constants.
 const MIN_TERNARY_STRING: u32 = 64;
 
 impl Checker<'_> {
-    /// `left < right` of texts that the program names; that of others is not known to the language.
-    fn order_texts(&mut self, op: CompareOp, left: &Expr, right: &Expr, span: Span) -> Checked<Expr> {
+    /// `left < right` of strings that the program names; that of others is not known to the language.
+    fn order_strings(&mut self, op: CompareOp, left: &Expr, right: &Expr, span: Span) -> Checked<Expr> {
         if let (ExprKind::Text(left), ExprKind::Text(right)) = (&left.kind, &right.kind) {
             let holds = match op {
                 CompareOp::Less => left < right,
@@ -31,7 +31,7 @@ impl Checker<'_> {
     }
 
     /// `left == right`, `left != right`.
-    pub(super) fn compare_texts(
+    pub(super) fn compare_strings(
         &mut self,
         op: CompareOp,
         left: Expr,
@@ -41,7 +41,7 @@ impl Checker<'_> {
         let negated = match op {
             CompareOp::Equal => false,
             CompareOp::NotEqual => true,
-            _ => return self.order_texts(op, &left, &right, span),
+            _ => return self.order_strings(op, &left, &right, span),
         };
         let known = |e: &Expr| matches!(e.kind, ExprKind::Text(_));
         let (left, right) = if known(&left) {
@@ -142,7 +142,7 @@ pub(super) fn ternary_as_string(side: Expr) -> Expr {
         return side;
     };
     let longer = ternary_side_size(&yes).max(ternary_side_size(&no)).unwrap_or(0);
-    // Both texts go through one stack slot, which is written in words of 8 bytes.
+    // Both strings go through one stack slot, which is written in words of 8 bytes.
     let size = longer.next_multiple_of(8).max(MIN_TERNARY_STRING);
     let kind = ExprKind::Ternary {
         condition: condition.clone(),

@@ -1,4 +1,4 @@
-//! Pieces of the checked tree that every room of the check makes: constants, comparisons, arithmetic, sizes and texts; nothing is looked up here.
+//! Pieces of the checked tree that every room of the check makes: constants, comparisons, arithmetic, sizes and strings; nothing is looked up here.
 
 use super::fold;
 use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Show, Type};

@@ -1,4 +1,4 @@
-//! Patterns over texts as the kernel's `glob_match` reads them (lib/glob.c): `*`, `?`, `[a-z]`, `[!a-z]`, `\` before what is meant as it stands.
+//! Patterns over strings as the kernel's `glob_match` reads them (lib/glob.c): `*`, `?`, `[a-z]`, `[!a-z]`, `\` before what is meant as it stands.
 
 use kestrel_trace::print::raw;
 use std::ops::RangeInclusive;

@@ -3,7 +3,7 @@
 use super::ast::Span;
 use super::diag::{self, Diagnostic, Style};
 
-/// A script and the texts that it takes in, as one text.
+/// A script and the sources that it takes in, as one text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sources {
     text: String,
@@ -43,12 +43,12 @@ impl Sources {
         });
     }
 
-    /// All texts, one behind the other.
+    /// All sources, one behind the other.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The texts, the script first.
+    /// The sources, the script first.
     pub fn files(&self) -> &[Source] {
         &self.files
     }

@@ -9,7 +9,7 @@ use kestrel_compiler::lang::glob::Glob;
 use kestrel_trace::layout::Space;
 
 #[test]
-fn texts_compare_up_to_their_nul() {
+fn strings_compare_up_to_their_nul() {
     let cases = [
         ("worker", true),
         ("work", false),
@@ -37,7 +37,7 @@ fn texts_compare_up_to_their_nul() {
 }
 
 #[test]
-fn texts_in_memory_compare_with_each_other() {
+fn strings_in_memory_compare_with_each_other() {
     let cases = [
         ("same", "same", true),
         ("same", "some", false),
@@ -67,7 +67,7 @@ fn texts_in_memory_compare_with_each_other() {
 }
 
 #[test]
-fn texts_meet_patterns_as_the_pattern_itself_says() {
+fn strings_meet_patterns_as_the_pattern_itself_says() {
     let patterns = [
         "k*",
         "*sh",
@@ -81,7 +81,7 @@ fn texts_meet_patterns_as_the_pattern_itself_says() {
         "*\\**",
         "[!a]",
     ];
-    let texts: [&[u8]; 11] = [
+    let strings: [&[u8]; 11] = [
         b"kworker/0:1",
         b"bash",
         b"ksh",
@@ -106,7 +106,7 @@ fn texts_meet_patterns_as_the_pattern_itself_says() {
                 bytes: 16.min(15 + u32::from(matches!(operand.kind, ExprKind::Bytes { .. }))),
             });
             let body = vec![record(vec![("x", int(1, false), num(1))])];
-            for text in texts {
+            for text in strings {
                 let mut bench = Bench::new(&probe(Some(predicate.clone()), body.clone()), &context());
                 let mut memory = [0u8; 24];
                 memory[..text.len()].copy_from_slice(text);

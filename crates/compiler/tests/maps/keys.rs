@@ -1,4 +1,4 @@
-//! Keys and values of maps: numbers, texts, addresses.
+//! Keys and values of maps: numbers, strings, addresses.
 
 use crate::kernel;
 use crate::sharing::{KERNEL, Maps, after};
@@ -65,7 +65,7 @@ fn keys_of_every_kind() {
 }
 
 #[test]
-fn equal_texts_are_one_key() {
+fn equal_strings_are_one_key() {
     let mut maps = Maps::with(
         &["{ @[args.prev->comm] = count(); @n[kstr(args.prev->comm, 15)]++ }"],
         Globals::default(),
@@ -92,7 +92,7 @@ fn equal_texts_are_one_key() {
 
 /// The verifier wants every word on the stack aligned; the interpreter does, too.
 #[test]
-fn texts_of_every_length_are_keys_and_values() {
+fn strings_of_every_length_are_keys_and_values() {
     for size in 1..=20 {
         let handler = format!(
             "{{ @[kstr(arg0, {size}), arg2, kstr(arg1, {size})] = count(); @v = kstr(arg0, {size}); @w[comm] = kstr(arg1, {size});

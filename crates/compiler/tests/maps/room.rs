@@ -31,7 +31,7 @@ fn what_finds_no_room_is_counted() {
 }
 
 #[test]
-fn texts_that_handlers_choose_are_their_own() {
+fn strings_that_handlers_choose_are_their_own() {
     let handlers = [
         "{ @k[arg2 > 5 ? \"big\" : \"small\"] = count(); @v = arg2 > 5 ? \"big\" : \"small\" }",
         "{ @k[arg2 > 5 ? \"odd\" : \"even and long\"] = count(); @v = arg2 > 5 ? \"odd\" : \"even\" }",

@@ -1,4 +1,4 @@
-//! The built-in `join`: prints the texts of an array on one line.
+//! The built-in `join`: prints the strings of an array on one line.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
 

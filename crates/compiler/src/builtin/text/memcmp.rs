@@ -1,4 +1,4 @@
-//! The built-in `memcmp`: compares bytes of texts, arrays or memory.
+//! The built-in `memcmp`: compares bytes of strings, arrays or memory.
 
 use crate::builtin::row::{Builtin, BuiltinKind, Use};
 use crate::check::checker::{Checked, Checker};

@@ -1,4 +1,4 @@
-//! Built-ins that read texts.
+//! Built-ins that read strings.
 
 pub(super) mod buf;
 mod find;

@@ -18,22 +18,22 @@ pub(crate) static STRNCMP: Builtin = Builtin {
         let bytes = checker.whole(bytes, 1..=1024, "the number of bytes")? as usize;
         let (left, right) = (checker.expression(left)?, checker.expression(right)?);
         let longest = checker.longest();
-        let mut texts = Vec::new();
+        let mut strings = Vec::new();
         for text in [left, right] {
             let span = text.span;
-            texts.push(match text.ty.is_text() {
+            strings.push(match text.ty.is_text() {
                 true => text,
                 false => checker.string(text, longest, None, span)?,
             });
         }
-        let known = texts
+        let known = strings
             .iter()
             .position(|text| matches!(text.kind, ExprKind::Text(_)));
         let Some(known) = known else {
-            // Behind a text's end are zeroes, so that the order of texts is that of their bytes.
+            // Behind a text's end are zeroes, so that the order of strings is that of their bytes.
             let size = u32::try_from(bytes).unwrap_or(u32::MAX);
             let mut statements = Vec::new();
-            let mut sides = texts.into_iter().map(|text| {
+            let mut sides = strings.into_iter().map(|text| {
                 let span = text.span;
                 let (address, _) = checker.text_in_memory(text, size, &mut statements);
                 Box::new(bytes_at(address, size, Access::Kernel, span))
@@ -49,10 +49,10 @@ pub(crate) static STRNCMP: Builtin = Builtin {
             let order = Expr::new(kind, Type::I64, usage.span);
             return Ok(checker.behind(statements, order, usage.span));
         };
-        let ExprKind::Text(needle) = texts.remove(known).kind else {
+        let ExprKind::Text(needle) = strings.remove(known).kind else {
             return Err(checker.error(usage.span, "a string is wanted"));
         };
-        let other = texts.remove(0);
+        let other = strings.remove(0);
         let mut begin: Vec<u8> = needle.iter().copied().chain([0]).take(bytes).collect();
         if let ExprKind::Text(known) = &other.kind {
             let mut known: Vec<u8> = known.iter().copied().chain([0]).take(bytes).collect();

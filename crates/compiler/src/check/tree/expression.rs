@@ -119,7 +119,7 @@ pub enum ExprKind {
     Parameter(String),
     /// 1 where the thread of this number is one that the session follows, else 0.
     IsTarget(Box<Expr>),
-    /// 1 where both texts are equal up to their NUL, else 0 (`negated` swaps). Operands are [`ExprKind::Text`],
+    /// 1 where both strings are equal up to their NUL, else 0 (`negated` swaps). Operands are [`ExprKind::Text`],
     /// [`ExprKind::Bytes`], [`ExprKind::Comm`] or [`ExprKind::ReadString`]; a constant is always on the right. At most
     /// `bytes` bytes are looked at. With a constant, all `bytes` first bytes must be equal (they include its NUL where
     /// the other operand has room for it); else the comparison ends at the first NUL.
@@ -176,7 +176,7 @@ pub enum ExprKind {
     Stack { space: Space, max: u32 },
     /// Not a scalar: the process's registers, and so many bytes of its stack as far as it is there, what the field has no room for in pieces.
     StackCopy { bytes: u32 },
-    /// What a map of scalars or texts holds there: 0 or the empty text where it holds nothing. A text is not a scalar.
+    /// What a map of scalars or strings holds there: 0 or the empty string where it holds nothing. A string is not a scalar.
     MapValue(MapPlace),
     /// How often the map was cleared so far.
     Generation(Arc<MapType>),

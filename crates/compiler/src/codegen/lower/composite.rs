@@ -1,4 +1,4 @@
-//! Code for composite values (texts, tuples, arrays, structs): they are put together and copied in memory.
+//! Code for composite values (strings, tuples, arrays, structs): they are put together and copied in memory.
 
 use super::Lower;
 use super::text::Bytes;

@@ -1,4 +1,4 @@
-//! Bytes in memory: bringing them where plain loads reach them, comparing texts, copying into a record.
+//! Bytes in memory: bringing them where plain loads reach them, comparing strings, copying into a record.
 
 use super::Lower;
 use super::string::string_room;
@@ -198,7 +198,7 @@ impl Lower<'_> {
         })
     }
 
-    /// A text in `size` bytes at `offset` of a frame object: zeros from its NUL on, so that equal texts are equal bytes.
+    /// A text in `size` bytes at `offset` of a frame object: zeros from its NUL on, so that equal strings are equal bytes.
     pub(super) fn text_into(&mut self, text: &Expr, slot: Slot, offset: u32, size: u32) -> Result<(), Error> {
         let (bytes, has) = match &text.kind {
             ExprKind::Sequence { statements, value } => {
@@ -367,7 +367,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Ends the current block: goes to `equal` where both texts are equal up to their NUL.
+    /// Ends the current block: goes to `equal` where both strings are equal up to their NUL.
     pub(super) fn text_equal(
         &mut self,
         left: &Expr,

@@ -1,4 +1,4 @@
-//! The texts of a script: itself, what it imports, headers of its own, the library.
+//! The sources of a script: itself, what it imports, headers of its own, the library.
 
 use super::inputs::{ImportedText, Inputs};
 use crate::lang::ast::{Item, Span, Spanned};
@@ -8,7 +8,7 @@ use crate::lang::source::Sources;
 
 /// Most files that a script may take in.
 const MAX_FILES: usize = 256;
-/// Most bytes of all texts.
+/// Most bytes of all sources.
 const MAX_BYTES: usize = 16 << 20;
 
 /// Parsed contents of all files of a script.
@@ -97,7 +97,7 @@ pub(super) fn read(name: &str, text: &str, inputs: &Inputs<'_>) -> ParsedFiles {
 struct Reader<'a> {
     inputs: &'a Inputs<'a>,
     sources: Sources,
-    /// Files of the texts, in the same order.
+    /// Files of the sources, in the same order.
     files: Vec<File>,
     refused: Vec<Diagnostic>,
     headers: Vec<String>,
@@ -106,7 +106,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Parses all texts but the library: headers first, whose names the others know.
+    /// Parses all sources but the library: headers first, whose names the others know.
     fn parse<'s>(&self, sources: &'s Sources) -> Vec<ParsedFile<'s>> {
         let text = sources.text();
         let mut names = match sources.files().last() {
@@ -131,7 +131,7 @@ impl Reader<'_> {
         parsed.into_iter().flatten().collect()
     }
 
-    /// Adds the files that the texts ask for; `false` if there are none that are new.
+    /// Adds the files that the sources import or include; `false` if there are none that are new.
     fn take_in(&mut self, parsed: &[ParsedFile<'_>]) -> bool {
         let before = self.files.len();
         for (index, file) in parsed.iter().enumerate() {
@@ -156,7 +156,9 @@ impl Reader<'_> {
                 }
                 match self.inputs.files.import(&path.node, &from) {
                     Err(why) => self.refuse(path, "imported", &why),
-                    Ok(texts) => texts.into_iter().for_each(|text| self.import(index, text, path)),
+                    Ok(sources) => sources
+                        .into_iter()
+                        .for_each(|text| self.import(index, text, path)),
                 }
             }
         }

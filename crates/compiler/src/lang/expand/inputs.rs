@@ -10,7 +10,7 @@ pub struct Inputs<'a> {
     pub positional: &'a [String],
     /// `--name=value` and `--name` behind `--`, without the dashes.
     pub named: &'a [(String, Option<String>)],
-    /// Macros that every script has: file names and texts.
+    /// Macros that every script has: file names and sources.
     pub library: &'a [(&'a str, &'a str)],
 }
 

@@ -27,7 +27,7 @@ use rewrite::{Expander, Finished};
 /// A script that stands for itself.
 #[derive(Debug, Default)]
 pub struct Expanded {
-    /// The script and the texts that it takes in; all places lie in them.
+    /// The script and the sources that it takes in; all places lie in them.
     pub sources: Sources,
     /// Probes, declarations of maps, functions, tables, buffers, parameters: those of imports come first. No macro, no import,
     /// no `config`, no type of C is left among them.

@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_resolve_escapes() {
+    fn strings_resolve_escapes() {
         assert_eq!(
             kinds(r#""a\n\x41\101\"\\""#).0,
             [TokenKind::Text("a\nAA\"\\".to_owned())]

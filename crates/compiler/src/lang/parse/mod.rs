@@ -68,7 +68,7 @@ pub fn parse_script(text: &str) -> (Script, Vec<Diagnostic>) {
     (script, parser.finish())
 }
 
-/// One of several texts, parsed.
+/// One of several sources, parsed.
 pub(super) struct ParsedFile<'a> {
     pub(super) script: Script,
     pub(super) found: Vec<Diagnostic>,
