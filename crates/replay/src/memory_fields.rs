@@ -227,6 +227,7 @@ impl MemoryFields {
         let (signature, words) = match &self.arguments {
             Arguments::Call(call) => {
                 let Some(number) = call.number(record) else { return };
+                // A return has no arguments of its own; without those of its entry nothing says where its memory lay.
                 let words = match call.side() {
                     Side::Entry => words(|place| call.word(record, place)),
                     Side::Exit => match entered {
@@ -262,7 +263,8 @@ impl MemoryFields {
                 Some((piece, address, known.value(piece)?))
             })
         };
-        // First what is not known any more: pieces of one record may lie one behind the other.
+        // All that is no longer known is forgotten before anything is written: pieces of one record may lie one behind the other, and forgetting the rest of
+        // one would take the beginning of the next.
         for (piece, address, value) in pieces() {
             let end = |length: u64| address.saturating_add(length);
             match value {

@@ -189,24 +189,24 @@ fn latencies_are_those_of_perf_task_by_task() {
         let both = tasks.iter().copied();
         both.filter(|tid| has(&own, *tid) == has(&perf, *tid)).collect()
     };
-    spells_are_those_of_perf(&alike("prev_pid="));
+    runs_are_those_of_perf(&alike("prev_pid="));
     processors_are_those_of_perf(&alike("next_pid="));
     wakers_are_those_of_perf(&alike("sched:sched_waking"));
 }
 
-/// As many spells of each of these tasks as perf has, and as long. perf names who leaves a CPU by the numbers of its sample, which a task has no more that was
+/// As many runs of each of these tasks as perf has, and as long. perf names who leaves a CPU by the numbers of its sample, which a task has no more that was
 /// waited for before it left: what it still ran, preempted or not, is of a task `-1` there.
-fn spells_are_those_of_perf(tids: &BTreeSet<u64>) {
+fn runs_are_those_of_perf(tids: &BTreeSet<u64>) {
     // Its lines: its own sums leave out what tasks did that are dead at the end.
     let text = run("perf", &["sched", "timehist", "-i", PERF]).success();
     // `time [cpu]  comm[tid/pid]  wait  delay  run`, in ms.
-    let spell = |line: &str| -> Option<(String, f64)> {
+    let run = |line: &str| -> Option<(String, f64)> {
         let (task, times) = line.split_once("] ")?.1.split_once("] ")?;
         let tid = task.rsplit_once('[')?.1.split('/').next()?.to_owned();
         Some((tid, times.split_whitespace().nth(2)?.parse().ok()?))
     };
     let mut rows: BTreeMap<String, (u64, f64)> = BTreeMap::new();
-    for (tid, ran_ms) in text.lines().filter_map(spell) {
+    for (tid, ran_ms) in text.lines().filter_map(run) {
         let row = rows.entry(tid).or_default();
         *row = (row.0 + 1, row.1 + ran_ms);
     }
@@ -228,9 +228,7 @@ fn spells_are_those_of_perf(tids: &BTreeSet<u64>) {
             close += usize::from((ran - ran_ms).abs() <= 1.0 + ran_ms / 10.0);
         }
     }
-    println!(
-        "{compared} tasks have as many spells, {close} as long, {nameless} spells are of nobody for perf"
-    );
+    println!("{compared} tasks have as many runs, {close} as long, {nameless} runs are of nobody for perf");
     assert!(
         compared > 0 && nameless <= nobody,
         "{compared} {nameless}: {text}"
@@ -342,11 +340,11 @@ fn pipes_wake_their_readers() {
         let sum: u64 = meanwhile.iter().map(|it| it["ns"].as_u64().unwrap()).sum();
         assert!(sum <= it["delay_ns"].as_u64().unwrap(), "{it}");
     }
-    let spells = kestrel(&["sched", "timehist", "--format", "json", TRACE]).success();
-    let slept = spells
+    let runs = kestrel(&["sched", "timehist", "--format", "json", TRACE]).success();
+    let slept = runs
         .lines()
         .any(|line| line.contains("nanosleep") && line.contains("\"stack\""));
-    assert!(slept, "{spells}");
+    assert!(slept, "{runs}");
     let map = kestrel(&["sched", "map", TRACE]).success();
     assert!(map.lines().any(|line| line.contains(" A0 => ")), "{map}");
 }

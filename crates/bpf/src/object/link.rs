@@ -209,7 +209,9 @@ impl<'o> Linker<'o> {
                 .filter_map(|insn| insn.first_chunk().map(|insn| Insn::from_bytes(*insn))),
         );
         self.records(function, &section.name, base);
+        // Calls that a relocation has resolved; the others are found below.
         let mut related = std::collections::HashSet::new();
+        // The section's relocations, of all its functions, are in the order of their offsets.
         let from = section
             .relocations
             .partition_point(|relocation| relocation.offset < function.start);

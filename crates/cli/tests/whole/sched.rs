@@ -42,12 +42,12 @@ fn each_verb_answers() {
 
     let number = &sleeps[0]["tid"];
     let tid = number.to_string();
-    let spells = place.json_lines(&["sched", "timehist", "-t", &tid]);
-    assert!(spells.len() >= 2 && spells.iter().all(|spell| spell["task"]["tid"] == *number));
+    let runs = place.json_lines(&["sched", "timehist", "-t", &tid]);
+    assert!(runs.len() >= 2 && runs.iter().all(|run| run["task"]["tid"] == *number));
     let sums = &place.json_lines(&["sched", "timehist", "-s", "-t", &tid])[0];
-    let run: u64 = spells.iter().map(|spell| spell["run_ns"].as_u64().unwrap()).sum();
+    let run: u64 = runs.iter().map(|run| run["run_ns"].as_u64().unwrap()).sum();
     assert_eq!(sums["tasks"][0]["total_ns"].as_u64(), Some(run));
-    assert_eq!(sums["tasks"][0]["count"].as_u64(), Some(spells.len() as u64));
+    assert_eq!(sums["tasks"][0]["count"].as_u64(), Some(runs.len() as u64));
 
     let text = place
         .run(&["sched", "timehist", "-wMnS", "--state"])
@@ -76,7 +76,7 @@ fn a_time_says_what_counts() {
     let middle = all[all.len() / 2]["time_ns"].as_u64().unwrap();
     let seconds = format!("{}.{:09}", middle / 1_000_000_000, middle % 1_000_000_000);
     let upto = place.json_lines(&["sched", "timehist", "t", "--time", &format!(",{seconds}")]);
-    assert!(upto.iter().all(|spell| spell["time_ns"].as_u64() <= Some(middle)));
+    assert!(upto.iter().all(|run| run["time_ns"].as_u64() <= Some(middle)));
     assert!(upto.len() > all.len() / 3 && upto.len() < all.len());
 }
 
@@ -85,11 +85,11 @@ fn stacks_say_where_tasks_left() {
     needs_tracing!();
     let place = Place::new();
     recorded(&place, &["-g"]);
-    let spells = place.json_lines(&["sched", "timehist"]);
-    let stack = |spell: &Value| spell["stack"].as_array().map_or(0, Vec::len);
-    assert!(spells.iter().any(|spell| stack(spell) > 2));
+    let runs = place.json_lines(&["sched", "timehist"]);
+    let stack = |run: &Value| run["stack"].as_array().map_or(0, Vec::len);
+    assert!(runs.iter().any(|run| stack(run) > 2));
     let without = place.json_lines(&["sched", "timehist", "-G"]);
-    assert!(without.iter().all(|spell| spell.get("stack").is_none()));
+    assert!(without.iter().all(|run| run.get("stack").is_none()));
 }
 
 #[test]
@@ -117,8 +117,8 @@ fn a_trace_without_the_events_is_refused_with_what_to_record() {
     for verb in ["latency", "wakeups"] {
         place.run(&["sched", verb]).fails(1, &["sched:sched_waking"]);
     }
-    let spells = place.run(&["sched", "timehist"]).succeeds();
-    assert!(spells.err.contains("no wakeups"), "{}", spells.err);
+    let runs = place.run(&["sched", "timehist"]).succeeds();
+    assert!(runs.err.contains("no wakeups"), "{}", runs.err);
     place.run(&["sched", "map"]).succeeds();
 }
 

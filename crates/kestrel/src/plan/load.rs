@@ -42,16 +42,19 @@ pub fn plan_load(
     }
     let mut planner = begin(existing, file, globals, catalog, via);
     let mut cells = planner.tables(file, &[table])?;
+    // Hooks that are attached come first: an event that one of them sees must not get a second hook, which would double its hits.
     let mut hooks = Vec::new();
     let mut relayed = Vec::new();
     let mut at_function = Vec::new();
     for (place, hook) in existing.hooks.iter().enumerate() {
         if let Some(event) = relayed::misfit(&cells[0], hook, &planner) {
+            // A hook at the function of a system call has no relay; it has to move to the tracepoint before the table can be loaded.
             if matches!(hook.mechanism, Mechanism::Entry(attach::Entry { .. })) {
                 cells[0][event] = None;
                 at_function.push(hook);
                 continue;
             }
+            // A relay that another table made may serve the handler already.
             let others = existing.hooks.get(place + 1..).unwrap_or_default();
             if !relayed::is_served(event, others, &cells[0], &planner) && !hook.is_relay {
                 relayed.push((event, hook));
@@ -244,6 +247,7 @@ fn into_slot(
         return Err(no_strategy(hook));
     }
     check_maxactive(&resolved, hook)?;
+    // The program runs in a slot of the hook as it is attached, whatever details a new one would be attached with.
     for strategy in &mut resolved.strategies {
         strategy.mechanism = hook.mechanism.clone();
     }
@@ -263,7 +267,7 @@ fn into_slot(
     let checked = match without_set(resolved.clone(), &candidates, &mut globals) {
         Ok(checked) if checked.refused.is_empty() || hook.instances.len() == 1 => checked,
         whole => {
-            // As one of the set an event has only what all of them have.
+            // Checked for the whole set, a handler has only the fields that all events of the set have. Checked for its own events it has theirs, too.
             let mut apart = planner.globals.clone();
             match (one_by_one.check(&resolved, &candidates, &mut apart), whole) {
                 (Some((mut planned, sets)), _) => {
@@ -296,6 +300,7 @@ fn into_slot(
     };
     drop(candidates);
     planner.globals = globals;
+    // Optional handlers (those of patterns) that failed are left out; the others keep their order.
     let out: Vec<usize> = checked.refused.iter().map(|r| r.candidate).collect();
     for refused in checked.refused {
         planner.left_out(own[refused.candidate], refused.why, &checked.names);

@@ -23,5 +23,5 @@ pub use only::SchedFilter;
 pub use present::{MissingEvents, Present};
 pub use scheduler::{Arrival, Delay, Departure, Migration, Reason, Run, Scheduler, Step, Switch, Wakeup};
 pub use state::TaskState;
-pub use timehist::{Idle, Line, RunTimes, Spell, Summary, TaskSummary, Timehist};
+pub use timehist::{Idle, Line, RunTimes, Summary, TaskRun, TaskSummary, Timehist};
 pub use wakeups::{Link, Occupant, Pair, Wakeups, Worst};

@@ -299,16 +299,16 @@ fn rows_are_of_threads_processes_or_names() {
     assert_eq!((row(&rows, 102).switches, rows.len()), (1, 1));
 }
 
-/// The spells of a story, and their sums.
-fn spells(story: &[Happening], only: SchedFilter, idle: bool) -> (Vec<Spell>, Summary) {
+/// The runs of a story, and their sums.
+fn runs_of(story: &[Happening], only: SchedFilter, idle: bool) -> (Vec<TaskRun>, Summary) {
     let mut timehist = Timehist::new(present(story), names(), only, idle);
-    let mut spells = Vec::new();
+    let mut runs = Vec::new();
     tell(story, |record| {
-        if let Some(Line::Spell(spell, _)) = timehist.add(record) {
-            spells.push(spell);
+        if let Some(Line::TaskRun(run, _)) = timehist.add(record) {
+            runs.push(run);
         }
     });
-    (spells, timehist.finish())
+    (runs, timehist.finish())
 }
 
 #[test]
@@ -322,8 +322,8 @@ fn a_spell_has_the_times_that_led_to_it() {
         (230, 0, 2, Switch(2, S, 1)),
         (240, 0, 1, Switch(1, Z, 0)),
     ];
-    let (all, summary) = spells(&story, SchedFilter::default(), false);
-    let times = |spell: &Spell| (spell.who.tid, spell.wait_ns, spell.delay_ns, spell.run_ns);
+    let (all, summary) = runs_of(&story, SchedFilter::default(), false);
+    let times = |run: &TaskRun| (run.who.tid, run.wait_ns, run.delay_ns, run.run_ns);
     let times: Vec<_> = all.iter().map(times).collect();
     assert_eq!(
         times,
@@ -366,10 +366,10 @@ fn times_cut_spells_and_idle_ones_go_to_who_left() {
         to_ns: Some(320),
         ..SchedFilter::default()
     };
-    let (all, _) = spells(&story, only, false);
-    let runs: Vec<_> = all.iter().map(|spell| (spell.time_ns, spell.run_ns)).collect();
+    let (all, _) = runs_of(&story, only, false);
+    let runs: Vec<_> = all.iter().map(|run| (run.time_ns, run.run_ns)).collect();
     assert_eq!(runs, [(200, 50), (300, 100), (320, 20)]);
-    let (all, summary) = spells(&story, SchedFilter::default(), true);
+    let (all, summary) = runs_of(&story, SchedFilter::default(), true);
     assert_eq!(all.len(), 3, "those that begin or end an idle one");
     let rows: Vec<_> = summary
         .tasks

@@ -1,4 +1,4 @@
-//! Timeline of each CPU's spells, with waiting times, as `perf sched timehist` answers.
+//! Timeline of each CPU's runs, with waiting times, as `perf sched timehist` answers.
 
 use super::comm::Who;
 use super::only::SchedFilter;
@@ -11,12 +11,12 @@ use crate::value::Frames;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// Follows spells, and sums them up.
+/// Follows runs, and sums them up.
 #[derive(Clone, Debug)]
 pub struct Timehist {
     scheduler: Scheduler,
     only: SchedFilter,
-    /// Only spells of idle CPUs, and those that end in one.
+    /// Only runs of idle CPUs, and those that end in one.
     idle: bool,
     tasks: HashMap<u32, TaskSummary>,
     cpus: BTreeMap<u32, IdleCpu>,
@@ -26,15 +26,15 @@ pub struct Timehist {
 /// A printed line for a record.
 #[derive(Clone, Copy, Debug)]
 pub enum Line<'a> {
-    /// A spell ended.
-    Spell(Spell, Option<Frames<'a>>),
+    /// A run ended.
+    TaskRun(TaskRun, Option<Frames<'a>>),
     /// A task was woken.
     Wakeup(Wakeup),
     /// A task was moved.
     Migration(Migration),
 }
 
-/// A spell: one task on one CPU, from a switch to the next.
+/// A run: one task on one CPU, from a switch to the next.
 ///
 /// ```text
 ///   left ─────────── woken ─────────── came ─────────── leaves
@@ -42,14 +42,14 @@ pub enum Line<'a> {
 ///    └────────────── wait ────────────┘└─────── run ──────┘
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spell {
+pub struct TaskRun {
     /// When it ended, ns of the trace's clock.
     pub time_ns: u64,
     /// The CPU.
     pub cpu: u32,
     /// The task that ran.
     pub who: Who,
-    /// From the end of its spell before to the beginning of this one; 0 at its first.
+    /// From the end of the run before to the beginning of this one; 0 at its first.
     pub wait_ns: u64,
     /// From its wakeup to the beginning; 0 where it was preempted before, or its wakeup is not known.
     pub delay_ns: u64,
@@ -63,10 +63,10 @@ pub struct Spell {
     pub before: Option<TaskState>,
 }
 
-/// Run times of a task's spells.
+/// Run times of a task's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct RunTimes {
-    /// Number of spells.
+    /// Number of runs.
     pub count: u64,
     /// Sum of the run times, ns.
     pub total_ns: u64,
@@ -84,7 +84,7 @@ pub struct RunTimes {
     squares: f64,
 }
 
-/// Summary of a task's spells.
+/// Summary of a task's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct TaskSummary {
     /// The task that is summed up.
@@ -132,9 +132,9 @@ pub struct Summary {
     pub tasks: Vec<TaskSummary>,
     /// Idle times of the CPUs.
     pub idle: Vec<Idle>,
-    /// From the first to the last spell's end, ns.
+    /// From the first to the last run's end, ns.
     pub span_ns: u64,
-    /// Spells, those of idle tasks too.
+    /// Runs, those of idle tasks too.
     pub switches: u64,
     /// Run by all tasks that are shown, ns.
     pub run_ns: u64,
@@ -157,10 +157,10 @@ impl Timehist {
     pub fn add<'a>(&mut self, record: &Record<'a>) -> Option<Line<'a>> {
         match self.scheduler.step(record)? {
             Step::Switch(switch) => {
-                let spell = self.spell(&switch)?;
-                self.sum(&spell);
-                let shown = !self.idle || spell.who.is_idle() || spell.next.is_idle();
-                (shown && self.only.task(&spell.who)).then_some(Line::Spell(spell, switch.stack))
+                let run = self.run(&switch)?;
+                self.sum(&run);
+                let shown = !self.idle || run.who.is_idle() || run.next.is_idle();
+                (shown && self.only.task(&run.who)).then_some(Line::TaskRun(run, switch.stack))
             }
             Step::Wakeup(wakeup) => {
                 let shown = self.only.task(&wakeup.waker) || self.only.task(&wakeup.woken);
@@ -182,8 +182,8 @@ impl Timehist {
         !self.idle && self.only.time(time_ns) && self.only.cpu(cpu)
     }
 
-    /// Part of a spell that lies within the times that are asked for.
-    fn spell(&self, switch: &Switch<'_>) -> Option<Spell> {
+    /// Part of a run that lies within the times that are asked for.
+    fn run(&self, switch: &Switch<'_>) -> Option<TaskRun> {
         let from = self.only.from_ns.unwrap_or(0);
         let out = &switch.out;
         let began_behind = out.since_ns.is_some_and(|since| self.only.is_after(since));
@@ -193,7 +193,7 @@ impl Timehist {
         let time_ns = switch.time_ns.min(self.only.to_ns.unwrap_or(u64::MAX));
         let since = out.since_ns.map(|since| since.max(from));
         let until = |begin: u64| since.and_then(|since| since.checked_sub(begin)).unwrap_or(0);
-        Some(Spell {
+        Some(TaskRun {
             time_ns,
             cpu: switch.cpu,
             who: out.who,
@@ -206,33 +206,33 @@ impl Timehist {
         })
     }
 
-    fn sum(&mut self, spell: &Spell) {
-        let (begin, _) = *self.span.get_or_insert((spell.time_ns, spell.time_ns));
-        self.span = Some((begin, spell.time_ns));
-        let cpu = self.cpus.entry(spell.cpu).or_default();
-        if spell.who.is_idle() {
-            cpu.idle_ns += spell.run_ns;
+    fn sum(&mut self, run: &TaskRun) {
+        let (begin, _) = *self.span.get_or_insert((run.time_ns, run.time_ns));
+        self.span = Some((begin, run.time_ns));
+        let cpu = self.cpus.entry(run.cpu).or_default();
+        if run.who.is_idle() {
+            cpu.idle_ns += run.run_ns;
             if let (true, Some(last)) = (self.idle, cpu.last.take()) {
-                self.tasks.entry(last).or_default().run.add(spell.run_ns);
+                self.tasks.entry(last).or_default().run.add(run.run_ns);
             }
             return;
         }
         if self.idle {
-            cpu.last = spell.next.is_idle().then_some(spell.who.tid);
+            cpu.last = run.next.is_idle().then_some(run.who.tid);
             return;
         }
-        let task = self.tasks.entry(spell.who.tid).or_default();
-        task.run.add(spell.run_ns);
-        task.delay_ns += spell.delay_ns;
-        task.ended = spell.state.is_dead();
-        match spell.before {
-            Some(state) if state.is_runnable() => task.preempt_ns += spell.wait_ns,
-            Some(state) if state.is_uninterruptible() => task.iowait_ns += spell.wait_ns,
-            _ => task.sleep_ns += spell.wait_ns,
+        let task = self.tasks.entry(run.who.tid).or_default();
+        task.run.add(run.run_ns);
+        task.delay_ns += run.delay_ns;
+        task.ended = run.state.is_dead();
+        match run.before {
+            Some(state) if state.is_runnable() => task.preempt_ns += run.wait_ns,
+            Some(state) if state.is_uninterruptible() => task.iowait_ns += run.wait_ns,
+            _ => task.sleep_ns += run.wait_ns,
         }
     }
 
-    /// All spells summed up.
+    /// All runs summed up.
     pub fn finish(self) -> Summary {
         let span_ns = self.span.map_or(0, |(begin, end)| end - begin);
         let mut tasks: Vec<TaskSummary> = Vec::new();

@@ -11,8 +11,8 @@ use std::collections::{HashMap, VecDeque};
 
 /// Most wakeups that are kept of those that led to a delay: the last ones.
 const CHAIN: usize = 8;
-/// Spells that are kept of each CPU: the last ones.
-const SPELLS: usize = 64;
+/// Runs that are kept of each CPU: the last ones.
+const RUNS: usize = 64;
 /// Queues that are kept of a task that waits: the last ones.
 const QUEUES: usize = 8;
 
@@ -111,8 +111,8 @@ struct Task {
 
 #[derive(Clone, Debug, Default)]
 struct Cpu {
-    /// Ended spells, the oldest first.
-    spells: VecDeque<Occupant>,
+    /// Ended runs, the oldest first.
+    runs: VecDeque<Occupant>,
     /// What it runs, and since when.
     now: Option<(Who, u64)>,
 }
@@ -276,10 +276,10 @@ impl Task {
 impl Cpu {
     fn switch(&mut self, switch: &Switch<'_>) {
         if let Some((task, from_ns)) = self.now.replace((switch.into.who, switch.time_ns)) {
-            if self.spells.len() == SPELLS {
-                self.spells.pop_front();
+            if self.runs.len() == RUNS {
+                self.runs.pop_front();
             }
-            self.spells.push_back(Occupant {
+            self.runs.push_back(Occupant {
                 cpu: switch.cpu,
                 task,
                 from_ns,
@@ -291,8 +291,8 @@ impl Cpu {
     /// Adds what it ran in that time.
     fn between(&self, cpu: u32, begin: u64, end: u64, all: &mut Vec<Occupant>) {
         let now = self.now.map(|(task, from_ns)| (task, from_ns, end.max(from_ns)));
-        let ended = self.spells.iter();
-        let ended = ended.map(|spell| (spell.task, spell.from_ns, spell.from_ns + spell.ns));
+        let ended = self.runs.iter();
+        let ended = ended.map(|run| (run.task, run.from_ns, run.from_ns + run.ns));
         for (task, from, to) in ended.chain(now) {
             let (from, to) = (from.max(begin), to.min(end));
             if from < to {

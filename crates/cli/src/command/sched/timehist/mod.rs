@@ -11,7 +11,7 @@ use crate::output::Format;
 use crate::output::json;
 use clap::Args;
 use kestrel_trace::print::shown;
-use kestrel_trace::sched::{Line, Migration, Spell, Timehist, Wakeup, Who};
+use kestrel_trace::sched::{Line, Migration, TaskRun, Timehist, Wakeup, Who};
 use kestrel_trace::symbol::Symbols;
 use kestrel_trace::value::Frames;
 use serde_json::{Value, json};
@@ -56,14 +56,14 @@ pub(crate) struct Options {
 
 const EXAMPLES: &str = "\
 Examples:
-  kestrel sched timehist                       every spell of every task, in the order of their ends
+  kestrel sched timehist                       every run of every task, in the order of their ends
   kestrel sched timehist -p 1234 --state -n    those of a process, with its states and what came next
   kestrel sched timehist -wM                   with wakeups and moves between CPUs
   kestrel sched timehist -s                    how often and how long each task ran
   kestrel sched timehist -I -s                 how long CPUs were idle, and after which task
   kestrel sched timehist --format json | jq 'select(.delay_ns > 1000000)'
 
-Wait time runs from the end of a task's spell before to the beginning of this one, the delay from its wakeup, the run time from beginning to end; in ms.";
+Wait time runs from the end of a task's previous run to the beginning of this one, the delay from its wakeup, the run time from beginning to end; in ms.";
 
 /// Functions that are innermost in every stack of a switch, and are left out because they say only that.
 const SWITCHING: &[&str] = &[
@@ -124,12 +124,12 @@ impl Options {
     fn write(&self, line: Line<'_>, symbols: &Symbols, out: &mut impl Write) -> Result<(), Failure> {
         let json = self.format == Format::Json;
         match line {
-            Line::Spell(spell, stack) => {
-                let stack = stack.filter(|_| !self.no_stacks && !spell.who.is_idle());
+            Line::TaskRun(run, stack) => {
+                let stack = stack.filter(|_| !self.no_stacks && !run.who.is_idle());
                 let stack = stack.map(|frames| frames_of(frames, symbols));
                 match json {
-                    true => writeln!(out, "{}", json::line(&spell_json(&spell, stack))?)?,
-                    false => self.spell(&spell, stack, out)?,
+                    true => writeln!(out, "{}", json::line(&run_json(&run, stack))?)?,
+                    false => self.run(&run, stack, out)?,
                 }
             }
             Line::Wakeup(wakeup) if self.wakeups && json => {
@@ -151,21 +151,21 @@ impl Options {
         Ok(())
     }
 
-    fn spell(&self, spell: &Spell, stack: Option<Vec<String>>, out: &mut impl Write) -> Result<(), Failure> {
+    fn run(&self, run: &TaskRun, stack: Option<Vec<String>>, out: &mut impl Write) -> Result<(), Failure> {
         let mut line = format!(
             "{:>15} [{:04}]  {:<TASK$}  {:>9}  {:>9}  {:>9}",
-            seconds(spell.time_ns),
-            spell.cpu,
-            long(&spell.who),
-            milliseconds(spell.wait_ns),
-            milliseconds(spell.delay_ns),
-            milliseconds(spell.run_ns)
+            seconds(run.time_ns),
+            run.cpu,
+            long(&run.who),
+            milliseconds(run.wait_ns),
+            milliseconds(run.delay_ns),
+            milliseconds(run.run_ns)
         );
         if self.state {
-            line += &format!("  {:>5}", state(spell));
+            line += &format!("  {:>5}", state(run));
         }
         if self.next {
-            line += &format!("  next: {:<24}", long(&spell.next));
+            line += &format!("  next: {:<24}", long(&run.next));
         }
         if let Some(frames) = stack {
             line += &format!("  {}", frames.join(" <- "));
@@ -187,27 +187,27 @@ fn between(time_ns: u64, cpu: u32, who: &Who, what: &str, out: &mut impl Write) 
     )?)
 }
 
-fn state(spell: &Spell) -> char {
+fn state(run: &TaskRun) -> char {
     // As in perf, the only state of an idle task is `I`.
-    if spell.who.is_idle() {
+    if run.who.is_idle() {
         'I'
     } else {
-        spell.state.letter()
+        run.state.letter()
     }
 }
 
-fn spell_json(spell: &Spell, stack: Option<Vec<String>>) -> Value {
+fn run_json(run: &TaskRun, stack: Option<Vec<String>>) -> Value {
     let mut line = json!({
-        "type": "spell",
-        "time_ns": spell.time_ns,
-        "cpu": spell.cpu,
-        "task": spell.who,
-        "wait_ns": spell.wait_ns,
-        "delay_ns": spell.delay_ns,
-        "run_ns": spell.run_ns,
-        "state": state(spell),
-        "preempted": spell.state.is_preempted(),
-        "next": spell.next,
+        "type": "run",
+        "time_ns": run.time_ns,
+        "cpu": run.cpu,
+        "task": run.who,
+        "wait_ns": run.wait_ns,
+        "delay_ns": run.delay_ns,
+        "run_ns": run.run_ns,
+        "state": state(run),
+        "preempted": run.state.is_preempted(),
+        "next": run.next,
     });
     if let Some(stack) = stack {
         line["stack"] = json!(stack);

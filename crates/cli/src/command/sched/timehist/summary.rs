@@ -56,7 +56,7 @@ pub(super) fn write(
         out,
         "{} in {}, {} ms run, within {} ms",
         counted(summary.tasks.len() as u64, "task"),
-        counted(summary.switches, "spell"),
+        counted(summary.switches, "run"),
         milliseconds(summary.run_ns),
         milliseconds(summary.span_ns)
     )?;
