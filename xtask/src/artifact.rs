@@ -1,4 +1,4 @@
-//! What goes into guests: statically linked programs, built by cargo in a target folder of their own so that the flags
+//! Programs for guests: statically linked programs, built by cargo in a target folder of their own so that the flags
 //! for them never disturb a developer's builds.
 
 use std::{

@@ -1,4 +1,4 @@
-//! How many tests passed, failed and were skipped; the line that ends a run. It runs nothing.
+//! Numbers of tests that passed, failed and were skipped; the line that ends a run. It runs nothing.
 
 use std::{fmt, iter::Sum, ops::Add};
 

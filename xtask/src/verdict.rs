@@ -1,4 +1,4 @@
-//! What came of a guest test, read from how its program ended and what it printed. It runs nothing.
+//! The verdict of a guest test, read from how its program ended and what it printed. It runs nothing.
 
 use crate::{guest::Ending, pace::Took, tally::Tally};
 

@@ -1,4 +1,4 @@
-//! Where the running kernel's types (BTF) are; reading them is kestrel-bpf's.
+//! Files of the running kernel's types (BTF); kestrel-bpf reads what is in them.
 
 use crate::error::{Error, Result};
 use crate::host::Host;

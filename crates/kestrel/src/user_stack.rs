@@ -1,4 +1,4 @@
-//! How the call stack of a process is taken, as recordings of events and of system calls are asked for it.
+//! Ways to take the call stack of a process, for recordings of events and of system calls.
 
 /// Method of taking the call stack of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

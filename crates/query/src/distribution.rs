@@ -1,4 +1,4 @@
-//! How values are spread: count, sum, least and greatest exactly, percentiles within 0.4 %, in memory that does not grow with the number of values.
+//! Distribution of values: count, sum, least and greatest exactly, percentiles within 0.4 %, in memory that does not grow with the number of values.
 
 use kestrel_trace::aggregate::{Buckets, histogram_json, histogram_text};
 use serde_json::{Value as Json, json};

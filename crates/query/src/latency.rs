@@ -1,4 +1,4 @@
-//! How long it took from one event to another that belongs to it: the same thread, or the same value of a key.
+//! Latencies: the time from one event to another that belongs to it, which is of the same thread or has the same value of a key.
 
 use crate::background::Background;
 use crate::distribution::{Distribution, PERCENTILES};

@@ -1,4 +1,4 @@
-//! What is still to do of a run: each file on each of its kernels, with its tests, and who works at them.
+//! Work of a run that is still to do: each file on each of its kernels, with its tests, and who works at them.
 
 use super::Selection;
 use super::files::{EXAMPLES, TRACEPOINTS, kernels};

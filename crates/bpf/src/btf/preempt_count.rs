@@ -1,4 +1,4 @@
-//! Where a kernel keeps the preemption count of each CPU.
+//! The place of the preemption count of each CPU in a kernel.
 
 use super::{Btf, Kind, Type, TypeId};
 

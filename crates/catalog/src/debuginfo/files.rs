@@ -1,4 +1,4 @@
-//! Where the debug information of a program lies that does not have it in itself: files by build id, by the name that it says, in folders of packages.
+//! Search for separate debug information of a program: files by its build id, by the name in its `.gnu_debuglink`, in the folders of packages.
 
 use crate::bounded_read;
 use object::Object;

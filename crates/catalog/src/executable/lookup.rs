@@ -1,4 +1,4 @@
-//! Where a program or library lies that is named without its path: `bash`, `libc`, `libc.so.6`.
+//! Search for programs and libraries that are named without their paths: `bash`, `libc`, `libc.so.6`.
 
 use super::library_cache;
 use crate::error::{Error, Result};

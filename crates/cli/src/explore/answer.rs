@@ -1,6 +1,6 @@
 //! Questions about the records of a scope, each answered in one pass by what `report` and `print` answer it with, too.
 
-use super::index::{Index, Mark};
+use super::index::{Checkpoint, Index};
 use super::pass::{AfterRecord, Pass, Progress};
 use super::scope::Scope;
 use crate::calls;
@@ -43,7 +43,7 @@ pub(crate) enum Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lines {
     /// Where reading begins.
-    pub(crate) mark: Mark,
+    pub(crate) checkpoint: Checkpoint,
     /// Number of the first line.
     pub(crate) first: u64,
     /// Records that were counted.
@@ -105,7 +105,7 @@ impl Source {
         progress: &Arc<Progress>,
     ) -> Result<Option<Answer>, Failure> {
         let skip_to = match &question {
-            Question::Lines(lines) | Question::Detail(lines) => Some(lines.mark.time_ns),
+            Question::Lines(lines) | Question::Detail(lines) => Some(lines.checkpoint.time_ns),
             _ => None,
         };
         let pass = Pass::open(&self.path, scope, self.begin_ns, skip_to, progress)?;
@@ -178,11 +178,11 @@ impl Source {
 
     /// Passes by the records before the first one, then calls `take` with each, and its number behind it.
     fn walk(pass: &mut Pass, lines: &Lines, mut take: impl FnMut(&Record<'_>, u64)) -> Result<bool, Failure> {
-        let mut before = lines.mark.before;
-        let mut number = lines.mark.number;
+        let mut before = lines.checkpoint.before;
+        let mut number = lines.checkpoint.number;
         let end = lines.first.saturating_add(lines.count);
         pass.run(|record, wanted, _| {
-            if !wanted || record.time_ns < lines.mark.time_ns {
+            if !wanted || record.time_ns < lines.checkpoint.time_ns {
                 return AfterRecord::GoOn;
             }
             if before > 0 {

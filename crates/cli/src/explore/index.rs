@@ -1,34 +1,34 @@
-//! Where records lie that are looked at: marks among them, from which any of them is reached by reading a little, in memory that does not grow with their number.
+//! Index of a recording's records: checkpoints among them, from which any record is reached by reading a little, in memory that does not grow with the number of records.
 
-/// Marks among the records of a scope.
+/// Checkpoints among the records of a scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Index {
-    marks: Vec<Mark>,
+    checkpoints: Vec<Checkpoint>,
     records: u64,
-    /// Records of the recording since the last mark.
+    /// Records of the recording since the last checkpoint.
     passed: u64,
-    /// After every two to the power of this many times so many is a mark.
+    /// How often every other checkpoint was dropped: they are `1 << shift` times as far apart as at first.
     shift: u32,
     last_ns: u64,
     same: u64,
 }
 
-/// The place of a record.
+/// A record from whose time on reading finds the records behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct Checkpoint {
     /// The number among those that are looked at.
     pub(crate) number: u64,
     /// The time of the record.
     pub(crate) time_ns: u64,
-    /// How many of this very time come before it.
+    /// How many records of the same time come before it.
     pub(crate) before: u64,
 }
 
-/// Marks at most; after halving their number, half of them.
-const MARKS: usize = 1 << 15;
-/// Records that are looked at between two marks, at first.
+/// Most checkpoints; where there would be more, every other one is dropped.
+const CHECKPOINTS: usize = 1 << 15;
+/// Records that are looked at between two checkpoints, at first.
 const STRIDE: u64 = 256;
-/// Records of the recording between two marks, at first.
+/// Records of the recording between two checkpoints, at first.
 const PASSED: u64 = 1 << 14;
 
 impl Index {
@@ -44,26 +44,26 @@ impl Index {
             0
         };
         self.last_ns = time_ns;
-        let is_due = self.marks.last().is_none_or(|last| {
+        let is_due = self.checkpoints.last().is_none_or(|last| {
             self.records - last.number >= STRIDE << self.shift || self.passed >= PASSED << self.shift
         });
         if is_due {
-            self.mark(time_ns);
+            self.add_checkpoint(time_ns);
         }
         self.records += 1;
     }
 
-    fn mark(&mut self, time_ns: u64) {
-        if self.marks.len() >= MARKS {
+    fn add_checkpoint(&mut self, time_ns: u64) {
+        if self.checkpoints.len() >= CHECKPOINTS {
             let mut keep = false;
-            self.marks.retain(|_| {
+            self.checkpoints.retain(|_| {
                 keep = !keep;
                 keep
             });
             self.shift += 1;
         }
         self.passed = 0;
-        self.marks.push(Mark {
+        self.checkpoints.push(Checkpoint {
             number: self.records,
             time_ns,
             before: self.same,
@@ -75,10 +75,12 @@ impl Index {
         self.records
     }
 
-    /// The last mark that is not behind a record.
-    pub(crate) fn mark_before(&self, number: u64) -> Option<Mark> {
-        let behind = self.marks.partition_point(|mark| mark.number <= number);
-        self.marks.get(behind.checked_sub(1)?).copied()
+    /// The last checkpoint that is not behind a record.
+    pub(crate) fn checkpoint_before(&self, number: u64) -> Option<Checkpoint> {
+        let behind = self
+            .checkpoints
+            .partition_point(|checkpoint| checkpoint.number <= number);
+        self.checkpoints.get(behind.checked_sub(1)?).copied()
     }
 }
 
@@ -86,11 +88,11 @@ impl Index {
 mod tests {
     use super::*;
 
-    /// The record that a reader finds who begins at a mark's time.
-    fn found(times: &[(u64, bool)], mark: Mark, number: u64) -> Option<u64> {
+    /// The record that a reader finds who begins at a checkpoint's time.
+    fn found(times: &[(u64, bool)], checkpoint: Checkpoint, number: u64) -> Option<u64> {
         let wanted = times.iter().filter(|(_, wanted)| *wanted);
-        let mut from = wanted.filter(|(time, _)| *time >= mark.time_ns);
-        let (time, _) = from.nth((mark.before + number - mark.number) as usize)?;
+        let mut from = wanted.filter(|(time, _)| *time >= checkpoint.time_ns);
+        let (time, _) = from.nth((checkpoint.before + number - checkpoint.number) as usize)?;
         Some(*time)
     }
 
@@ -103,20 +105,28 @@ mod tests {
         let wanted: Vec<u64> = times.iter().filter(|it| it.1).map(|it| it.0).collect();
         assert_eq!(index.records(), wanted.len() as u64);
         for (number, time) in (0..).zip(&wanted) {
-            let mark = index.mark_before(number).unwrap();
-            assert!(mark.number <= number && number - mark.number < STRIDE);
-            assert_eq!(found(&times, mark, number), Some(*time), "{number} from {mark:?}");
+            let checkpoint = index.checkpoint_before(number).unwrap();
+            assert!(checkpoint.number <= number && number - checkpoint.number < STRIDE);
+            assert_eq!(
+                found(&times, checkpoint, number),
+                Some(*time),
+                "{number} from {checkpoint:?}"
+            );
         }
-        assert_eq!(Index::default().mark_before(7), None);
+        assert_eq!(Index::default().checkpoint_before(7), None);
     }
 
     #[test]
     fn memory_is_bounded_and_rare_records_have_marks_of_their_own() {
         let mut index = Index::default();
-        (0..MARKS as u64 * STRIDE * 3).for_each(|n| index.take(n, true));
-        assert!(index.marks.len() <= MARKS, "{}", index.marks.len());
+        (0..CHECKPOINTS as u64 * STRIDE * 3).for_each(|n| index.take(n, true));
+        assert!(
+            index.checkpoints.len() <= CHECKPOINTS,
+            "{}",
+            index.checkpoints.len()
+        );
         let mut rare = Index::default();
         (0..PASSED * 40).for_each(|n| rare.take(n, n % (PASSED * 2) == 0));
-        assert_eq!((rare.records(), rare.marks.len()), (20, 20));
+        assert_eq!((rare.records(), rare.checkpoints.len()), (20, 20));
     }
 }

@@ -6,7 +6,7 @@
 //!      └──► draw           └── tables, graph, lines ◄──────Answer─────────────┘
 //! ```
 //!
-//! Nothing is added up here: the code behind `report` and `print` does that. Tables, a tree of stacks, and marks by which records are found again are held in
+//! Nothing is added up here: the code behind `report` and `print` does that. Tables, a tree of stacks, and checkpoints by which records are found again are held in
 //! memory; the records themselves are read from the disk.
 
 mod answer;

@@ -94,7 +94,7 @@ impl Records {
         }
         let first = self.top.saturating_sub(WINDOW / 2);
         Some(Lines {
-            mark: index.mark_before(first)?,
+            checkpoint: index.checkpoint_before(first)?,
             first,
             count: WINDOW.max(2 * self.height),
             style: self.style,
@@ -104,7 +104,7 @@ impl Records {
     /// Records to read for all of the chosen record.
     pub(crate) fn detail(&self, index: &Index) -> Option<Lines> {
         Some(Lines {
-            mark: index.mark_before(self.at)?,
+            checkpoint: index.checkpoint_before(self.at)?,
             first: self.at,
             count: 1,
             style: self.style,

@@ -1,4 +1,4 @@
-//! Where C puts the members of a struct or union: the rules of the System V ABI, which gcc and clang follow.
+//! Layout of C's structs and unions: the rules of the System V ABI, which gcc and clang follow.
 
 /// Size and alignment of a member, on which the layout depends.
 pub(super) struct Field {

@@ -1,4 +1,4 @@
-//! How many files this process may have open: programs, links and maps are files, and a session of a thousand events has thousands; those that it was
+//! The limit of open files of this process: programs, links and maps are files, and a session of a thousand events has thousands; those that it was
 //! started with.
 
 use crate::error::{Errno, Error, Result};

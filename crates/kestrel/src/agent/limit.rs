@@ -1,4 +1,4 @@
-//! How often something may happen: so many at once, and so many per second in the long run; no clocks of its own.
+//! A rate limit: so many at once, and so many per second in the long run; no clocks of its own.
 
 /// A bucket of permissions that fills at a steady rate.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! What did not go as planned with events: they are traced in another way, left out, or missed.
+//! Outcomes of attaching that the plan did not want: events traced in another way, left out, or missed.
 
 use kestrel_trace::print::{counted, were};
 

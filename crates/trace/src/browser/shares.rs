@@ -1,4 +1,4 @@
-//! How long each thread ran, could run or was blocked, and how long each CPU ran threads, by buckets of time: of every state, whatever else is kept of it. Buckets double
+//! Shares of time that each thread ran, could run or was blocked, and each CPU ran threads, by buckets of time: of every state, whatever else is kept of it. Buckets double
 //! their width where there would be too many.
 
 use super::columns::Columns;

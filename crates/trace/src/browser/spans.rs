@@ -1,4 +1,4 @@
-//! What threads are in on the page in the browser: system calls, each from its entry to its return, and the spans of programs that `kestrel-tracing` records.
+//! Spans of threads on the page in the browser: system calls, each from its entry to its return, and the spans of programs that `kestrel-tracing` records.
 
 use super::columns::Columns;
 use super::longest::{Lasting, Longest, LongestKept};

@@ -1,4 +1,4 @@
-//! Where a conversion is written: beside its place, which it takes when it is whole; a file, or a folder of them.
+//! Output of a conversion, a file or a folder: written beside its place, which it takes when it is whole.
 
 use crate::error::{Error, Result};
 use crate::files::Folder;

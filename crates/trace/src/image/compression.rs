@@ -1,4 +1,4 @@
-//! How single pages of a kdump-compressed file are packed, and unpacking them; one row per method.
+//! Compression methods of pages in a kdump-compressed file, and their decompression; one row per method.
 
 use super::lzo;
 use flate2::{Decompress, FlushDecompress, Status};

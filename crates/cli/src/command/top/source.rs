@@ -1,4 +1,4 @@
-//! Where readings come from: programs of our own that count, or persistent sessions.
+//! Sources of readings: programs of our own that count, or persistent sessions.
 
 use super::reading::{BufferReading, Hits, MapReading, Process, Reading, ReadingParts};
 use crate::exit::{Exit, Failure};

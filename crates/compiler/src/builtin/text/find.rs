@@ -1,4 +1,4 @@
-//! Where a text that is known now begins in another.
+//! Search for a constant string in another string.
 
 use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};

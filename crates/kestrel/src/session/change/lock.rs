@@ -1,4 +1,4 @@
-//! One command at a time changes a session: a lock on a file of its own, which goes with the session; readers need none.
+//! The lock of a session, by which one command at a time changes it: on a file of its own, which goes with the session; readers need none.
 
 pub use kestrel_catalog::waiting::{Holder, Waiting};
 use kestrel_catalog::{Error, Result};

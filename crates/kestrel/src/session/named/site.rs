@@ -1,4 +1,4 @@
-//! Where the hooks of a named probe sit: what the kernel's links say, and its symbols where those do not.
+//! Sites of a named probe's hooks: as the kernel's links say, and its symbols where links do not.
 
 use crate::plan::Hook;
 use crate::session::state::{HookState, Instruction, SiteState};

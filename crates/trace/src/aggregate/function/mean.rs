@@ -1,4 +1,4 @@
-//! What the aggregations with a count and a sum have in common (`avg`, `stats`).
+//! Count, sum and mean, which the aggregations `avg` and `stats` have in common.
 
 use crate::aggregate::aggregation::{Aggregation, Metric, first};
 

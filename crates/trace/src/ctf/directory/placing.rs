@@ -1,4 +1,4 @@
-//! Where traces are put: free places, traces that are set aside, and those that take their place when they are whole.
+//! Places of traces on disk: free places, traces that are set aside, and those that take their place when they are whole.
 
 use super::METADATA;
 use super::contents::{beside, check_own, clear, foreign, is_begun, is_free_folder, is_trace};

@@ -1,4 +1,4 @@
-//! What signals do.
+//! Structures of signals: actions, stacks, events of notification.
 
 use super::member::Show::{AnyPointer, Handler, Named, Pointer, SignalData, Signals, Unsigned};
 use super::member::structure;

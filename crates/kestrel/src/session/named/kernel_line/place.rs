@@ -1,4 +1,4 @@
-//! Where a line puts its probe: `[MODULE:]SYMBOL[+OFFSET]`, `SYMBOL%return`, or an address.
+//! The place of a probe in a line of `kprobe_events`: `[MODULE:]SYMBOL[+OFFSET]`, `SYMBOL%return`, or an address.
 
 use super::number;
 use super::word::{Parsed, Wrong};
