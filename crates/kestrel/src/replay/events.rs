@@ -1,6 +1,7 @@
 //! The events of a recording that a program's specifications mean, and those that need none: `begin`, `end`, `interval`.
 
 use super::calls::{CallEvent, Calls};
+use super::user_files;
 use kestrel_catalog::catalog::{Glob, find_kind, interval, text_of};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -78,7 +79,8 @@ pub(super) fn trigger<'e>(
     let matches = |event: &&EventClass| {
         let (own, name) = kind_and_name(event);
         let kind = kind.unwrap_or("tracepoint");
-        find_kind(own).map_or(own, |kind| kind.name()) == kind && glob.matches(name)
+        find_kind(own).map_or(own, |kind| kind.name()) == kind
+            && (glob.matches(name) || user_files::matches(kind, pattern, name))
     };
     // Records with an action are what a handler printed, and no events.
     let recorded: Vec<&EventClass> = events
@@ -193,6 +195,7 @@ mod tests {
             event("tracepoint", "sched:sched_wakeup"),
             event("kprobe", "kprobe:vfs_read"),
             event("profile", "profile:hz:99"),
+            event("uprobe", "uprobe:/tmp/server:main"),
         ];
         let names = |text: &str| {
             let (probe, _) = parse_events(text);
@@ -219,6 +222,7 @@ mod tests {
         assert_eq!(names("t:sched:*"), ["sched:sched_switch", "sched:sched_wakeup"]);
         assert_eq!(names("k:vfs_*"), ["kprobe:vfs_read"]);
         assert_eq!(names("profile:hz:99"), ["profile:hz:99"]);
+        assert_eq!(names("u:./server:main"), ["uprobe:/tmp/server:main"]);
         assert_eq!(names("BEGIN"), ["Begin"]);
         assert_eq!(
             names("interval:100ms"),

@@ -1,0 +1,78 @@
+//! Events of programs' and libraries' files, which recordings name by whole paths, as scripts and command lines name them: `./server`, `libc`.
+
+use kestrel_catalog::catalog::Glob;
+
+/// Kinds of events whose names begin with a file.
+const KINDS: [&str; 3] = ["uprobe", "uretprobe", "usdt"];
+
+/// Whether a pattern, without its kind, means a recorded event of that kind by its file's name or the end of its path. Paths in full are patterns as others are.
+pub(super) fn matches(kind: &str, pattern: &str, name: &str) -> bool {
+    let (Some((file, rest)), Some((path, place))) = (pattern.split_once(':'), name.split_once(':')) else {
+        return false;
+    };
+    if !KINDS.contains(&kind) || !is_file(file, path) {
+        return false;
+    }
+    let rest = Glob::new(rest);
+    // The provider of a USDT probe may be left out.
+    let alone = place.split_once(':').filter(|_| kind == "usdt");
+    rest.matches(place) || alone.is_some_and(|(_, probe)| rest.matches(probe))
+}
+
+fn is_file(file: &str, path: &str) -> bool {
+    if file.starts_with('/') || !path.starts_with('/') {
+        return file == path;
+    }
+    // From which directory it was recorded is not known.
+    let components = file.split('/').filter(|part| !matches!(*part, "." | ".."));
+    let end: Vec<&str> = components.collect();
+    let recorded: Vec<&str> = path.split('/').collect();
+    if !end.is_empty() && recorded.ends_with(&end) {
+        return true;
+    }
+    // A library goes without its ending and version: `libc` is `libc.so.6`.
+    let library = recorded.last().and_then(|last| last.strip_prefix(file));
+    library.is_some_and(|ending| ending.starts_with(".so"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_named_by_their_ends() {
+        let server = "/tmp/b/server:main";
+        for (kind, pattern, name, expected) in [
+            ("uprobe", "./server:main", server, true),
+            ("uprobe", "../b/server:main", server, true),
+            ("uprobe", "b/server:ma*", server, true),
+            ("uprobe", "server:main", server, true),
+            ("uprobe", "/tmp/b/server:main", server, true),
+            ("uprobe", "/b/server:main", server, false),
+            ("uprobe", "c/server:main", server, false),
+            ("uprobe", "./server:other", server, false),
+            ("uprobe", "erver:main", server, false),
+            ("uprobe", ":main", server, false),
+            ("kprobe", "server:main", server, false),
+            (
+                "uretprobe",
+                "libc:malloc",
+                "/usr/lib/x86_64-linux-gnu/libc.so.6:malloc",
+                true,
+            ),
+            (
+                "uretprobe",
+                "libc.so.6:malloc",
+                "/usr/lib/x86_64-linux-gnu/libc.so.6:malloc",
+                true,
+            ),
+            ("uprobe", "libc:malloc", "/usr/lib/libcap.so.2:malloc", false),
+            ("usdt", "./server:shop:sold", "/tmp/server:shop:sold", true),
+            ("usdt", "./server:sold", "/tmp/server:shop:sold", true),
+            ("usdt", "./server:*", "/tmp/server:shop:sold", true),
+            ("usdt", "./server:other:sold", "/tmp/server:shop:sold", false),
+        ] {
+            assert_eq!(matches(kind, pattern, name), expected, "{kind}:{pattern} {name}");
+        }
+    }
+}
