@@ -339,7 +339,7 @@ impl Layout {
         let mut end = PAYLOAD;
         let fields = fields.into_iter().map(|(name, ty)| {
             let place = FieldPlace::Fixed { offset: end };
-            end += ty.fixed_size().next_multiple_of(8);
+            end = end.saturating_add(whole_words(ty.fixed_size()));
             Field { name, ty, place }
         });
         let fields: Vec<Field> = fields.collect();
@@ -396,13 +396,19 @@ impl Layout {
 
     /// Bytes of the record where nothing is variable, else `None`: a multiple of 8.
     pub fn constant_size(&self) -> Option<u32> {
-        (!self.fields.iter().any(|f| f.ty.is_variable())).then(|| self.fixed_end.next_multiple_of(8))
+        (!self.fields.iter().any(|f| f.ty.is_variable())).then(|| whole_words(self.fixed_end))
     }
 
     /// Most bytes a record of this layout can take: a multiple of 8.
     pub fn max_size(&self) -> u32 {
-        (self.fixed_end + self.fields.iter().map(|f| f.ty.tail_max()).sum::<u32>()).next_multiple_of(8)
+        let tails = self.fields.iter().map(|field| field.ty.tail_max());
+        whole_words(tails.fold(self.fixed_end, u32::saturating_add))
     }
+}
+
+/// A size as a multiple of 8, where a damaged description has such sizes the largest one.
+fn whole_words(size: u32) -> u32 {
+    size.checked_next_multiple_of(8).unwrap_or(u32::MAX & !7)
 }
 
 impl Field {
@@ -423,6 +429,18 @@ impl Field {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_that_no_record_has_are_the_largest() {
+        let fields = |size: u32| (0..2).map(move |at| (format!("f{at}"), FieldType::Text { size }));
+        for layout in [
+            Layout::new(fields(u32::MAX - 2)),
+            Layout::words(fields(u32::MAX - 2)),
+        ] {
+            assert_eq!(layout.constant_size(), Some(u32::MAX & !7));
+            assert_eq!(layout.max_size(), u32::MAX & !7);
+        }
+    }
 
     #[test]
     fn a_function_is_known_by_its_event() {

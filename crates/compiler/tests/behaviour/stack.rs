@@ -56,13 +56,18 @@ fn stacks_and_strings_share_a_record() {
 
 /// The process's registers and so many words of its stack are there; `bytes` of them are asked for, of which the record has room for 600.
 fn copied_of(words: usize, bytes: u32) -> Vec<u64> {
+    copied_at(0x40_1000, words, bytes)
+}
+
+/// The same, with an instruction pointer of the process.
+fn copied_at(ip: u64, words: usize, bytes: u32) -> Vec<u64> {
     const REGISTERS: u64 = 0xffff_c900_0000_3f58;
     let max = 600;
     let copy = ExprKind::StackCopy { bytes };
     let field = ("ustack", FieldType::StackCopy { max, shown: None }, expr(copy));
     let mut bench = Bench::new(&probe(None, vec![record(vec![field])]), &context());
     let mut registers = [0_u64; 21];
-    (registers[4], registers[16], registers[19]) = (0xb, 0x40_1000, USER);
+    (registers[4], registers[16], registers[19]) = (0xb, ip, USER);
     let bytes: Vec<u8> = registers.iter().flat_map(|word| word.to_le_bytes()).collect();
     bench.machine.add_memory(Memory::Kernel, REGISTERS, &bytes);
     bench.machine.direct_kernel_reads = true;
@@ -108,6 +113,10 @@ fn a_stack_is_copied_as_far_as_it_is_there() {
     assert_eq!(copied(75), whole(75), "all that was asked for");
     assert_eq!(copied(80), whole(75), "and no more");
     assert_eq!(copied(70), whole(64), "two pieces of three");
-    assert_eq!(copied(10), whole(0)[..0], "less than a piece");
-    assert_eq!(copied(0), whole(0)[..0], "as a thread of the kernel has it");
+    assert_eq!(copied(10), whole(0), "less than a piece: where it is, is known");
+    assert_eq!(copied(0), whole(0), "a page that was not touched yet");
+    assert!(
+        copied_at(0, 0, 600).is_empty(),
+        "as a thread of the kernel has it"
+    );
 }

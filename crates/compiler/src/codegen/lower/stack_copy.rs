@@ -42,10 +42,10 @@ impl Lower<'_> {
         let registers = self.b.helper(helper::TASK_PT_REGS, &[task.into()]);
         let to = self.b.slot_address(slot, 0);
         let sp = self.b.load(Width::B8, registers, at.sp as i16);
-        for (place, offset) in [(0, at.ip), (16, at.bp)] {
-            let value = self.b.load(Width::B8, registers, offset as i16);
-            self.b.store(Width::B8, to, place, value);
-        }
+        let ip = self.b.load(Width::B8, registers, at.ip as i16);
+        self.b.store(Width::B8, to, 0, ip);
+        let bp = self.b.load(Width::B8, registers, at.bp as i16);
+        self.b.store(Width::B8, to, 16, bp);
         self.b.store(Width::B8, to, SP, sp);
         match bytes > max {
             true => {
@@ -62,8 +62,13 @@ impl Lower<'_> {
         self.b.assign(length, i64::from(head + max));
         self.b.branch(Condition::Equal, failed, 0, join, pieces);
         self.b.switch_to(pieces);
-        // A thread of the kernel has no such memory.
+        // A thread of the kernel has no such memory, and no instruction pointer either. A process may not have touched the page at its stack pointer yet: where it
+        // is, is known without.
         self.b.assign(length, 0);
+        let first = self.b.block();
+        self.b.branch(Condition::Equal, ip, 0, join, first);
+        self.b.switch_to(first);
+        self.b.assign(length, i64::from(head));
         let mut done = 0;
         while done < max {
             let size = PART.min(max - done);
