@@ -408,7 +408,7 @@ impl Layout {
 
 /// A size as a multiple of 8, where a damaged description has such sizes the largest one.
 fn whole_words(size: u32) -> u32 {
-    size.checked_next_multiple_of(8).unwrap_or(u32::MAX & !7)
+    size.checked_next_multiple_of(8).unwrap_or(!7)
 }
 
 impl Field {
@@ -437,8 +437,8 @@ mod tests {
             Layout::new(fields(u32::MAX - 2)),
             Layout::words(fields(u32::MAX - 2)),
         ] {
-            assert_eq!(layout.constant_size(), Some(u32::MAX & !7));
-            assert_eq!(layout.max_size(), u32::MAX & !7);
+            assert_eq!(layout.constant_size(), Some(!7));
+            assert_eq!(layout.max_size(), !7);
         }
     }
 
