@@ -92,6 +92,38 @@ fn numbers_of_loops_are_as_wide_as_their_range() {
 
 /// Reading what nothing writes gives 0 and a warning; what is done with a whole map that is not there is an error.
 #[test]
+fn variables_of_a_written_type_that_nothing_is_stored_in_are_warned_of() {
+    needs_tracing!();
+    let warned = |program: &str| {
+        let said = run(&format!("begin {{ let $x: int32; {program} exit(); }}"))
+            .succeeds()
+            .err;
+        [
+            "nothing is ever stored in $x",
+            "$x is read before anything is stored in it",
+        ]
+        .map(|warning| said.contains(warning))
+    };
+    assert_eq!(warned(""), [true, false]);
+    assert_eq!(warned("print($x);"), [true, true]);
+    assert_eq!(warned("print($x); $x = 1;"), [false, true]);
+    assert_eq!(warned("$x = 1; print($x);"), [false, false]);
+    assert_eq!(warned("if (pid > 0) { $x = 1; } print($x);"), [false, false]);
+    // Through its address something may be stored, and for its size it is not read.
+    assert_eq!(warned("$y = &$x; print(*$y);"), [false, false]);
+    assert_eq!(warned("print(sizeof($x));"), [true, false]);
+}
+
+#[test]
+fn the_name_of_a_thread_that_is_cut_ends_as_other_strings_do() {
+    needs_tracing!();
+    let run = run("config = { max_strlen = 4 } begin { print(str(comm)); printf(\"%s|%s\\n\", str(comm), comm); exit(); }")
+        .succeeds();
+    let said: Vec<&str> = run.out.lines().take(2).collect();
+    assert_eq!(said, ["kest..", "kest..|kestrel"], "{}", run.err);
+}
+
+#[test]
 fn maps_that_nothing_writes_are_read_as_zero() {
     needs_tracing!();
     let run = run("begin { print(@gone + 1); if (@other[3]) { print(7); } $x = @third; print($x); exit(); }")

@@ -37,6 +37,8 @@ pub(crate) struct Checker<'a> {
     pub(super) undecided: Vec<VariableId>,
     /// Variables whose type is written, with its size: `string` by itself has none.
     pub(super) written: Vec<VariableId>,
+    /// Variables that were declared with a type and no value, until something is stored.
+    pub(super) unset: Vec<VariableId>,
     /// Variables that have no value because what should be stored in them is wrong.
     pub(super) without_value: HashSet<String>,
     /// Loops around the statement being checked.
@@ -67,6 +69,7 @@ impl<'a> Checker<'a> {
             declared: HashMap::new(),
             undecided: Vec::new(),
             written: Vec::new(),
+            unset: Vec::new(),
             without_value: HashSet::new(),
             loops: 0,
             unreached: 0,

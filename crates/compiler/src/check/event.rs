@@ -1,7 +1,7 @@
 //! `probe` and `func`: the names of events, which programs that serve many of them only know by number.
 
 use super::checker::{Checked, Checker};
-use super::tree::{CompareOp, Expr, ExprKind, Intrinsic, Pointee, Pointer, Show, Type};
+use super::tree::{CompareOp, Expr, ExprKind, Intrinsic, Pointer, Show, Type};
 use super::value::{comparison, constant};
 use crate::builtin;
 use crate::context::Member;
@@ -46,11 +46,8 @@ impl Checker<'_> {
     /// The address of the traced function, shown by its name.
     pub(crate) fn function_address(&self, span: Span) -> Expr {
         let ty = Type::Pointer(Pointer {
-            to: Pointee::Unknown,
-            levels: 0,
-            space: Space::Kernel,
-            trusted: false,
             symbolic: true,
+            ..Pointer::untyped(Space::Kernel)
         });
         Expr::new(ExprKind::Intrinsic(Intrinsic::FunctionAddress), ty, span)
     }

@@ -360,7 +360,11 @@ impl Checker<'_> {
         {
             return Ok(inferred.clone());
         }
-        let checked = self.expression(value)?;
+        // The value itself is not read.
+        let unset = std::mem::take(&mut self.unset);
+        let checked = self.expression(value);
+        self.unset = unset;
+        let checked = checked?;
         match checked.ty {
             Type::Text { .. } | Type::String { .. } | Type::Integer { .. } => self.holding(&checked, false),
             ty => Ok(ty),

@@ -113,7 +113,8 @@ fn check_once(
         }),
         span: object.span,
     }));
-    for id in std::mem::take(&mut checker.undecided) {
+    let undecided = std::mem::take(&mut checker.undecided);
+    for id in undecided.into_iter().chain(std::mem::take(&mut checker.unset)) {
         let name = checker
             .variables
             .get(id.0 as usize)

@@ -411,14 +411,14 @@ impl Checker<'_> {
                     && self.globals.infers_types
                 {
                     let map = Arc::new(self.known_map(name, value.span)?);
-                    let ty = Type::Pointer(Pointer {
-                        to: Pointee::Unknown,
-                        levels: 0,
-                        space: Space::Kernel,
-                        trusted: false,
-                        symbolic: false,
-                    });
+                    let ty = Type::Pointer(Pointer::untyped(Space::Kernel));
                     return Ok(Expr::new(ExprKind::MapAddress(map), ty, span));
+                }
+                // Something may be stored through the address.
+                if let ast::ExprKind::Variable(name) = &value.kind
+                    && let Some(variable) = self.find_variable(name)
+                {
+                    self.unset.retain(|open| *open != variable);
                 }
                 let place = self.expression(value)?;
                 return self.address_of(place, span);

@@ -10,6 +10,8 @@ use std::collections::HashMap;
 
 /// Most repetitions that `unroll` may make, nested ones multiplied.
 const UNROLL: u64 = 1000;
+/// Most repetitions of one `unroll` of a script, as in bpftrace.
+const UNROLLED: u64 = 100;
 
 /// Lets the pointers of a written type lead where those of the value do: words do not say whose memory is meant.
 fn lead_as(written: &mut Type, value: &Type) {
@@ -207,6 +209,11 @@ impl Checker<'_> {
         if times.cast_signed() < 1 {
             return Err(self.error(count.span, "unroll minimum value is 1"));
         }
+        if self.globals.infers_types && times > UNROLLED {
+            let message = format!("{times} repetitions are more than the {UNROLLED} that unroll makes");
+            let hint = format!("a loop takes any number: for $i : 0..{times} {{ … }}");
+            return Err(self.report(Diagnostic::error(count.span, message).hint(hint)));
+        }
         let outer = self.repeats;
         self.repeats = outer.saturating_mul(times.max(1));
         if self.repeats > UNROLL {
@@ -234,7 +241,7 @@ impl Checker<'_> {
         Err(self.report(found.hint("give one of them another name")))
     }
 
-    fn find_variable(&self, name: &str) -> Option<VariableId> {
+    pub(super) fn find_variable(&self, name: &str) -> Option<VariableId> {
         self.scopes
             .iter()
             .rev()
@@ -274,6 +281,10 @@ impl Checker<'_> {
             return Err(self.report(Diagnostic::error(span, message).maybe_hint(hint)));
         };
         let ty = self.variable_type(id);
+        if self.unset.contains(&id) && self.globals.infers_types {
+            let message = format!("${name} is read before anything is stored in it");
+            self.report(Diagnostic::warning(span, message));
+        }
         if ty.is_scalar() {
             return Ok(Expr::new(ExprKind::Variable(id), ty, span));
         }
@@ -480,7 +491,12 @@ impl Checker<'_> {
                         None => return Ok(StatementKind::Block(Vec::new())),
                     },
                 };
-                return self.set(id, value);
+                let stored = literal.is_some();
+                let set = self.set(id, value);
+                if !stored {
+                    self.unset.push(id);
+                }
+                return set;
             }
             (None, Some(value)) => self.holding(value, false)?,
             // What it holds is known from what is stored in it later.
@@ -502,6 +518,7 @@ impl Checker<'_> {
         let declared = self.declared.contains_key(&variable);
         let held = self.holding(&value, false)?;
         let joined = self.joined(&ty, &held);
+        self.unset.retain(|open| *open != variable);
         if declared {
             // The first thing stored in a variable that was declared without a type says what it holds.
             let first = self.undecided.iter().position(|open| *open == variable);

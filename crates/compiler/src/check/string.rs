@@ -43,7 +43,15 @@ impl Checker<'_> {
             }
             (Type::Text { size }, ExprKind::Comm) if max + 1 < size => {
                 let name = self.in_memory(value);
-                Ok(shortened(Expr { span, ..name }, max))
+                match &name.kind {
+                    // Read as other strings are, whose end says where they were cut.
+                    ExprKind::Bytes {
+                        address, offset: 0, ..
+                    } if max == self.longest() => {
+                        Ok(read_string((**address).clone(), Some(Space::Kernel), max, span))
+                    }
+                    _ => Ok(shortened(Expr { span, ..name }, max)),
+                }
             }
             (Type::Text { size }, _) => Ok(shortened(Expr { span, ..value }, size.min(max))),
             (Type::String { max: own }, ExprKind::ReadString { .. }) => {

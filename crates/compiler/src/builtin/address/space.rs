@@ -2,7 +2,7 @@
 
 use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};
-use crate::check::tree::{Expr, Pointee, Pointer, Type};
+use crate::check::tree::{Expr, Pointer, Type};
 use kestrel_trace::layout::Space;
 
 /// An address as one of `space`.
@@ -12,13 +12,7 @@ pub(super) fn in_space(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space)
         Some(value) => checker.scalar(value)?,
         None => return Err(checker.error(usage.span, "an address is missing")),
     };
-    let unknown = Pointer {
-        to: Pointee::Unknown,
-        levels: 0,
-        space,
-        trusted: false,
-        symbolic: false,
-    };
+    let unknown = Pointer::untyped(space);
     let pointer = match value.ty {
         Type::Pointer(pointer) => Pointer {
             space,
@@ -39,11 +33,8 @@ pub(super) fn symbolic(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Ex
     let value = in_space(checker, usage, Space::Kernel)?;
     Ok(Expr {
         ty: Type::Pointer(Pointer {
-            to: Pointee::Unknown,
-            levels: 0,
-            space: Space::Kernel,
-            trusted: false,
             symbolic: true,
+            ..Pointer::untyped(Space::Kernel)
         }),
         ..value
     })

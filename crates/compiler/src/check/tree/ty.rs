@@ -165,6 +165,17 @@ pub struct Pointer {
 }
 
 impl Pointer {
+    /// A pointer to what is not known, such as C's `void *`.
+    pub(crate) fn untyped(space: Space) -> Self {
+        Self {
+            to: Pointee::Unknown,
+            levels: 0,
+            space,
+            trusted: false,
+            symbolic: false,
+        }
+    }
+
     /// Whether integers lie at both addresses, of whatever sizes.
     pub(in crate::check) fn leads_to_integers_as(&self, other: &Self) -> bool {
         let integer = |pointer: &Self| matches!(pointer.to, Pointee::Char | Pointee::Integer { .. });

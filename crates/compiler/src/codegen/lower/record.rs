@@ -345,14 +345,10 @@ impl Lower<'_> {
         if let ExprKind::ReadString { max: own, .. } = text.kind
             && own < max
         {
-            // A NUL behind the last byte that is kept says that there were more.
-            let (cut, whole) = (self.b.cold_block(), self.b.block());
-            self.b.branch(Condition::Equal, result, max + 1, cut, whole);
-            self.b.switch_to(cut);
+            // A NUL behind the last byte that is kept says that there were more. Of a text that fits, this byte is its own NUL or lies behind it: so it is
+            // stored without asking, and the verifier follows what comes after once.
             let last = self.b.slot_address(slot, own);
             self.b.store(Width::B1, last, 0, 0);
-            self.b.jump(whole);
-            self.b.switch_to(whole);
         }
         let length = self.b.sub(result, 1);
         Ok(self.bounded(slot, length, max, !0, &fault_in_string(max)))

@@ -30,6 +30,7 @@ impl Parser<'_> {
         let mut items = Vec::new();
         while !self.is_end() {
             let start = self.start();
+            self.refuse_late_config(&items);
             match self.item() {
                 Ok(item) => items.push(item),
                 Err(_) => self.skip_item(),
@@ -40,6 +41,20 @@ impl Parser<'_> {
             }
         }
         Script { items }
+    }
+
+    /// Refuses settings behind what they are for.
+    fn refuse_late_config(&mut self, items: &[Item]) {
+        let is_config = self.is_word("config") && self.after_word() == Some('=');
+        if is_config
+            && items
+                .iter()
+                .any(|item| matches!(item, Item::Probe(_) | Item::Subprogram(_)))
+        {
+            let message = "config = { … } stands before all probes and functions";
+            let hint = "move it to the top of the script";
+            self.error(Diagnostic::error(self.token.span, message).hint(hint));
+        }
     }
 
     /// The types of a header of C; functions and variables are passed over.
@@ -163,7 +178,10 @@ impl Parser<'_> {
                 }
             }
         }
-        let body: ValueBlock = self.value_block()?;
+        self.in_macro = true;
+        let body = self.value_block();
+        self.in_macro = false;
+        let body: ValueBlock = body?;
         Ok(Macro {
             name,
             parameters,

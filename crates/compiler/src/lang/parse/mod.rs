@@ -138,6 +138,8 @@ struct Parser<'a> {
     ended: bool,
     /// Whether a division sign may close a predicate here.
     in_predicate: bool,
+    /// Whether what is read now is the body of a macro.
+    in_macro: bool,
 }
 
 /// A token that has been looked at before it is next.
@@ -174,6 +176,7 @@ impl<'a> Parser<'a> {
             tallest: 0,
             ended: false,
             in_predicate: false,
+            in_macro: false,
         };
         parser.load();
         parser

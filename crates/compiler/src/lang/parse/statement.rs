@@ -149,6 +149,11 @@ impl Parser<'_> {
         match self.token.kind {
             TokenKind::Word("let") => self.let_statement(),
             TokenKind::Word("return") => {
+                if self.in_macro {
+                    let message = "a macro does not return: it is put where it is called";
+                    let hint = "its value is the last expression: macro one_more($x) { $x + 1 }";
+                    self.error(Diagnostic::error(self.token.span, message).hint(hint));
+                }
                 self.take();
                 let bare = self.is(";") || self.is("}") || self.is_end();
                 let value = if bare { None } else { Some(self.expression()?) };

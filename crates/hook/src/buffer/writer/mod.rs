@@ -90,6 +90,7 @@ impl Sink for RingSink {
             begin: b.vreg(),
             again: anew,
             done,
+            straight: false,
         };
         self.attempt(b, &first, size, first_cross);
         let begin = first.begin;

@@ -16,48 +16,42 @@ pub(super) mod outcome {
 }
 
 impl RingSink {
-    /// The attempts as a function of the program's own, which gives where the record begins, its time written, or that the ring is full, which is counted by
+    /// The attempts as a function of the program's own, which gives where the record begins, its time written, or that none could be made, which is counted by
     /// then. One attempt is another function: so the verifier follows one of them and so many calls.
     pub(super) fn attempts_apart(&self, b: &mut Builder, number: Number, size: Size) -> Vreg {
         let name = format!("reserve {}", self.map);
         b.own(&name, |b, [number, size]| {
-            let (full, leave) = (b.block(), b.block());
+            let leave = b.block();
             let tries = self.most_tries() + i64::from(self.outlined == Outlined::All);
             let found = b.vreg();
-            for tried in 0..tries {
-                let one = self.attempt_apart(b, size, tried);
+            for left in (0..tries).rev() {
+                let tried = tries - 1 - left;
+                let one = self.attempt_apart(b, number, size, tried, tries - 1);
                 b.assign(found, one);
-                let again = b.block();
-                b.branch(Condition::Equal, found, outcome::AGAIN, again, leave);
-                b.switch_to(again);
+                if left > 0 {
+                    b.branch_if(Condition::NotEqual, found, outcome::AGAIN, leave);
+                }
             }
-            b.jump(full);
+            b.jump(leave);
             b.switch_to(leave);
-            let taken = b.block();
-            b.branch(Condition::Equal, found, outcome::FULL, full, taken);
-            b.switch_to(taken);
             b.exit(found);
-            b.switch_to(full);
-            let out = b.block();
-            let region = self.region(b, out);
-            self.lose(b, region, number.into(), out);
-            b.switch_to(out);
-            b.exit(outcome::FULL);
         });
         b.call(&name, &[number, size.operand()])
     }
 
-    pub(super) fn attempt_apart(&self, b: &mut Builder, size: Vreg, tried: i64) -> Vreg {
+    /// One attempt, which is the last one where it has number `last`: then it counts the record as lost where another writer came first, too.
+    fn attempt_apart(&self, b: &mut Builder, number: Vreg, size: Vreg, tried: i64, last: i64) -> Vreg {
         let name = format!("attempt {}", self.map);
-        b.own(&name, |b, [size, tried]| {
-            let (full, again, cross, done) = (b.block(), b.block(), b.block(), b.block());
+        b.own(&name, |b, [size, tried, number]| {
+            let (out, full, again, cross, done) = (b.block(), b.block(), b.block(), b.block(), b.block());
             let a = Attempt {
-                region: self.region(b, full),
+                region: self.region(b, out),
                 old: b.vreg(),
                 time: b.vreg(),
                 begin: b.vreg(),
                 again,
                 done,
+                straight: true,
             };
             let size = Size::Variable {
                 value: size,
@@ -74,11 +68,14 @@ impl RingSink {
             self.begin_record(b, a.region, a.begin, a.time);
             b.exit(a.begin);
             b.switch_to(again);
+            b.branch_if(Condition::Equal, tried, last, full);
             b.exit(outcome::AGAIN);
             b.switch_to(full);
+            self.lose(b, a.region, number.into(), out);
+            b.switch_to(out);
             b.exit(outcome::FULL);
         });
-        b.call(&name, &[size.into(), tried.into()])
+        b.call(&name, &[size.into(), tried.into(), number.into()])
     }
 
     /// Reserves by a call alone; the commit will be one, too.

@@ -5,7 +5,7 @@ use super::ring::RingSink;
 use crate::buffer::bell::{self, Bell};
 use crate::buffer::layout::{Mode, offset};
 use kestrel_bpf::helper;
-use kestrel_compiler::ir::{BlockId, Builder, Condition, Operand, Vreg, Width};
+use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Operand, Vreg, Width};
 use kestrel_compiler::sink::{Number, Size};
 use kestrel_trace::packet::{self, CAPACITY, HEADER, PAGE, SEALED};
 
@@ -25,6 +25,8 @@ pub(super) struct Attempt {
     /// Where it goes when another writer came first.
     pub(super) again: BlockId,
     pub(super) done: BlockId,
+    /// Whether the time is found without branches, of which the verifier would follow both ways.
+    pub(super) straight: bool,
 }
 
 /// State that repeated attempts of a reservation share.
@@ -36,11 +38,21 @@ pub(super) struct Repeated {
 
 impl RingSink {
     /// The time of this attempt, not before any that was announced or reserved.
-    pub(super) fn time(&self, b: &mut Builder, region: Vreg, time: Vreg) {
+    fn time(&self, b: &mut Builder, a: &Attempt) {
+        let time = a.time;
         let now = b.helper(helper::KTIME_GET_NS, &[]);
         b.assign(time, now);
         for word in [offset::ANNOUNCED, offset::RESERVED] {
-            let before = b.load(Width::B8, region, word as i16);
+            let before = b.load(Width::B8, a.region, word as i16);
+            if a.straight {
+                // By how much it is earlier, or 0.
+                let later = b.sub(time, before);
+                let sign = b.alu(AluOp::ShiftRightSigned, Bits::B64, later, 63);
+                let earlier = b.and(sign, later);
+                let latest = b.sub(time, earlier);
+                b.assign(time, latest);
+                continue;
+            }
             let (back, on) = (b.cold_block(), b.block());
             b.branch(Condition::Less, time, before, back, on);
             b.switch_to(back);
@@ -60,7 +72,7 @@ impl RingSink {
     pub(super) fn attempt(&self, b: &mut Builder, a: &Attempt, size: Size, cross: BlockId) {
         let old = b.load(Width::B8, a.region, offset::POSITION as i16);
         b.assign(a.old, old);
-        self.time(b, a.region, a.time);
+        self.time(b, a);
         let fits = b.block();
         // Of the last byte taken: a full page's next byte would be in the next one.
         let last = b.sub(a.old, 1);
@@ -163,7 +175,11 @@ impl RingSink {
             b.assign(tries, 0);
             b.jump(to);
         }
-        let a = Attempt { again, ..*first };
+        let a = Attempt {
+            again,
+            straight: true,
+            ..*first
+        };
         let repeated = Repeated {
             tries: tries.into(),
             full,
