@@ -77,7 +77,7 @@ impl Events {
         }
     }
 
-    /// The texts as the language has them: files read, filters in the predicates.
+    /// The event specifications as the language has them: files read, filters in the predicates.
     pub(crate) fn texts(&self, catalog: &Catalog) -> Result<Vec<String>, Failure> {
         let text = |(typed, filters): &(String, Vec<String>)| {
             let text = match typed.strip_prefix('@') {

@@ -56,6 +56,11 @@ pub(crate) struct Choice {
 }
 
 impl Options {
+    /// Whether times are chosen.
+    pub(crate) fn have_times(&self) -> bool {
+        self.from.is_some() || self.to.is_some()
+    }
+
     /// Whether some records are not wanted.
     pub(crate) fn are_given(&self) -> bool {
         !self.wanted().is_all()
@@ -122,10 +127,21 @@ impl Options {
             ));
         }
         trace.reader.within(times);
-        if let (Some(Moment::Start(since)), Some(summary)) = (self.from, &trace.summary)
-            && let Some(time) = shown_on_lines(since, begin_ns, summary.duration_ns)
-        {
-            eprintln!("hint: times as lines show them have `@` before them: --from @{time}");
+        let duration_ns = trace.summary.as_ref().map(|summary| summary.duration_ns);
+        match (self.from, duration_ns) {
+            (Some(Moment::Start(since)), Some(duration_ns)) => {
+                if let Some(time) = shown_on_lines(since, begin_ns, duration_ns) {
+                    eprintln!("hint: times as lines show them have `@` before them: --from @{time}");
+                }
+            }
+            (Some(Moment::Monotonic(time)), Some(duration_ns)) => {
+                if let Some(since) = since_the_start(time, begin_ns, duration_ns) {
+                    eprintln!(
+                        "hint: @{since} is before the recording; since its start (`--time start`) it is --from {since}"
+                    );
+                }
+            }
+            _ => {}
         }
         Ok(Choice {
             filter: Some(filter),
@@ -172,8 +188,18 @@ fn shown_on_lines(since: Duration, begin_ns: u64, duration_ns: u64) -> Option<St
     let ns = u64::try_from(since.as_nanos()).ok()?;
     let is_behind = ns > duration_ns;
     let is_shown = ns >= begin_ns && ns - begin_ns <= duration_ns;
+    (is_behind && is_shown).then(|| seconds(ns))
+}
+
+/// A time before a recording that is one of the recording if it counts from its start, as in lines of `--time start`: in seconds.
+fn since_the_start(time: Duration, begin_ns: u64, duration_ns: u64) -> Option<String> {
+    let ns = u64::try_from(time.as_nanos()).ok()?;
+    (ns < begin_ns && ns <= duration_ns).then(|| seconds(ns))
+}
+
+fn seconds(ns: u64) -> String {
     let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
-    (is_behind && is_shown).then(|| text.trim_end_matches('0').trim_end_matches('.').to_owned())
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Whether a text of -e says what to do at events.
@@ -233,6 +259,10 @@ mod tests {
         assert_eq!(shown(2_000, 55_505, 3), None);
         assert_eq!(shown(99_000, 55_505, 3), None);
         assert_eq!(shown(6_000, 5, 10), None);
+        let since = |ms, begin| since_the_start(Duration::from_millis(ms), begin * second, 3 * second);
+        assert_eq!(since(1_500, 55_505).as_deref(), Some("1.5"));
+        assert_eq!(since(4_000, 55_505), None, "behind the end, too");
+        assert_eq!(since(1_500, 1), None, "the machine had just started");
     }
 
     #[test]

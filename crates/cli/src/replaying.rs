@@ -48,10 +48,9 @@ impl Prepared {
         let replaying = Replaying::new(program, options, trace, &catalog)?;
         let names = RecordedNames::new(host.clone(), &trace.reader.info().clock);
         let mut perform = Perform::of_recording(trace.symbols.clone(), Arc::new(names), host, look.json);
-        perform.trailer.clone_from(&program.config.str_trunc_trailer);
+        perform.configure(&program.config);
         perform.escaped = look.escaped;
         perform.no_warnings = look.no_warnings;
-        perform.max_cat = program.config.max_cat_bytes;
         Ok(Self {
             replaying,
             perform,

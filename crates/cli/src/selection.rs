@@ -101,7 +101,7 @@ enum ViaOption {
 }
 
 impl Selection {
-    /// The events of -e, as texts of the language.
+    /// The event specifications of -e, as the language has them.
     pub(crate) fn events(&self, catalog: &Catalog) -> Result<Vec<String>, Failure> {
         self.sampling.events(&self.events.texts(catalog)?)
     }

@@ -63,7 +63,7 @@ impl Clocks {
 
 impl Moment {
     /// Reads a moment: `1.5`, `250ms`, `+2`, `@17284.99`, `12:03:04.5`, `2026-11-24T12:03:04`, the same with `Z` or `+01:00`. `17284.99:`, copied from a line with
-    /// its colon, is `@17284.99`.
+    /// its colon, is `@17284.99`, and a time of day with one more colon is that time of day.
     ///
     /// # Errors
     /// When it is none.
@@ -72,7 +72,11 @@ impl Moment {
             text: text.to_owned(),
             why,
         };
-        let of_line = text.strip_suffix(':').filter(|time| !time.contains(':'));
+        let of_line = text.strip_suffix(':');
+        // A time of day that was copied from a line of `--time wall`.
+        if let Some(time) = of_line.filter(|time| time.contains(':')) {
+            return Self::parse(time.trim_end_matches(':'));
+        }
         if let Some(time) = of_line.or_else(|| text.strip_prefix('@')) {
             let seconds = time.strip_prefix('@').unwrap_or(time);
             return duration(seconds).map(Self::Monotonic).map_err(wrong);
@@ -185,6 +189,7 @@ mod tests {
             ("22:15:00", 100 * SECOND),
             ("22:15:04.5", 104 * SECOND + SECOND / 2),
             ("22:15", 100 * SECOND),
+            ("22:15:04.5:", 104 * SECOND + SECOND / 2),
             ("22:14:59", 99 * SECOND),
             ("01:13:20", 3 * 3600 * SECOND),
             ("2023-11-14T22:15:01", 101 * SECOND),
@@ -194,7 +199,7 @@ mod tests {
         ] {
             assert_eq!(ns(text), expected, "{text}");
         }
-        for wrong in ["", "x", "1.5.5", "1 fortnight", "25:00:00", "-1", "."] {
+        for wrong in ["", ":", "::", "x", "1.5.5", "1 fortnight", "25:00:00", "-1", "."] {
             assert!(Moment::parse(wrong).is_err(), "{wrong}");
         }
     }

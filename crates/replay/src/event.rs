@@ -1,7 +1,7 @@
 //! A recorded event to programs: its context for the compiler, and a record's bytes as that context says they lie.
 //!
 //! ```text
-//!   the record up to its tail | for each text or memory of the tail a u32 as of `__data_loc` | a NUL | strings, each with a NUL, and memory
+//!   the record up to its tail | for each string or memory of the tail a u32 as of `__data_loc` | a NUL | strings, each with a NUL, and memory
 //! ```
 
 use kestrel_compiler::context::{Context, EventField, Features, Source, ValueType};

@@ -293,7 +293,7 @@ impl FieldType {
     pub fn tail_max(&self) -> u32 {
         match self {
             Self::String { max } | Self::Bytes { max } => *max,
-            Self::Stack { max, .. } => *max * 8,
+            Self::Stack { max, .. } => max.saturating_mul(8),
             Self::StackCopy { max, .. } => max.saturating_add(COPIED_WORDS * 8),
             _ => 0,
         }
@@ -406,7 +406,7 @@ impl Layout {
     }
 }
 
-/// A size as a multiple of 8, where a damaged description has such sizes the largest one.
+/// A size as a multiple of 8; the largest one where the size, of a damaged description, is larger.
 fn whole_words(size: u32) -> u32 {
     size.checked_next_multiple_of(8).unwrap_or(!7)
 }
@@ -440,6 +440,11 @@ mod tests {
             assert_eq!(layout.constant_size(), Some(!7));
             assert_eq!(layout.max_size(), !7);
         }
+        let stack = FieldType::Stack {
+            space: Space::User,
+            max: u32::MAX / 4,
+        };
+        assert_eq!(Layout::new([("stack".to_owned(), stack)]).max_size(), !7);
     }
 
     #[test]

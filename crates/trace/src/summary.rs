@@ -85,11 +85,11 @@ pub struct EventCount {
     pub event: String,
     /// The CPU.
     pub cpu: u32,
-    /// Written to a buffer.
+    /// Written to a buffer and not overwritten: those are in the trace.
     pub recorded: u64,
     /// Lost: the buffer was full.
     pub lost: u64,
-    /// Recorded, then overwritten by newer ones before they were read.
+    /// Written to a buffer, then overwritten by newer ones before they were read; not among `recorded`.
     pub overwritten: u64,
 }
 

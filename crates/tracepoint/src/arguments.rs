@@ -4,7 +4,7 @@ use crate::usdt::CARRIED;
 use crate::value::Value;
 
 /// Bytes of all strings of a probe together, each with its NUL.
-const TEXTS: usize = 1024;
+const STRINGS: usize = 1024;
 
 /// Reads the first and the last byte of what a tracer takes: it reads no page that is not in memory, as that of a constant may not be before it is first used.
 fn touch(bytes: &[u8]) {
@@ -12,10 +12,10 @@ fn touch(bytes: &[u8]) {
     core::hint::black_box((taken.first().copied(), taken.last().copied()));
 }
 
-/// Calls `hit` with the arguments: numbers as they are, floats as their bits, strings and arrays by address, bytes by address and number. A text ends in a NUL; what does not
-/// fit in [`TEXTS`] is cut.
+/// Calls `hit` with the arguments: numbers as they are, floats as their bits, strings and arrays by address, bytes by address and number. A string ends in a NUL; what does not
+/// fit in [`STRINGS`] is cut.
 pub(crate) fn with(values: &[Value<'_>], hit: impl FnOnce(*const u64)) {
-    let (mut words, mut strings) = ([0_u64; CARRIED], [0_u8; TEXTS]);
+    let (mut words, mut strings) = ([0_u64; CARRIED], [0_u8; STRINGS]);
     let mut left = strings.as_mut_slice();
     let mut next = words.iter_mut();
     for value in values {

@@ -39,8 +39,8 @@ const ON: &[(&[&str], &[&str])] = &[
     ),
     // What readers type is the same everywhere, and what a command does has tests of its own on other kernels.
     (&["6.1"], &["pages"]),
-    // What Kestrel does by itself and what takes a guest the longest: sessions at their limits, buffers set aside, who is left out, the first commands that a
-    // reader meets. On the kernel that most readers have.
+    // What takes a guest the longest and is about Kestrel rather than the kernel: sessions at their limits, buffers set aside, who is left out, the first commands
+    // that a reader meets. On the kernel that most readers have.
     (&["6.12"], &["extremes", "process", "quiet", "readme"]),
 ];
 

@@ -67,18 +67,17 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         ));
     }
     directory::publish(&beside, &options.output)?;
-    // Packets out of the times were stepped over; what the recorder counted is all there was.
+    // Packets out of the times were stepped over: how many events there are is what the recorder counted, where it did.
     let counted_then = trace.summary.as_ref().map_or(0, |summary| {
         let counts = summary.events.iter();
-        counts
-            .map(|count| count.recorded.saturating_sub(count.overwritten))
-            .sum()
+        counts.map(|count| count.recorded).sum()
     });
+    let is_known = counted_then >= all || !options.filter.have_times();
     let all = all.max(counted_then);
     let (output, size) = (options.output.display(), bytes(written));
-    match all == records {
-        true => remark!("{}, {size} in {output}", counted(records, "event")),
-        false => remark!(
+    match is_known && all != records {
+        false => remark!("{}, {size} in {output}", counted(records, "event")),
+        true => remark!(
             "{} of {}, {size} in {output}",
             thousands(records),
             counted(all, "event")

@@ -465,7 +465,6 @@ fn it_fits_every_terminal() {
     assert_eq!((SERVER, READER), (200, 300));
 }
 
-/// Prints pictures, to be looked at: `cargo test -p kestrel-cli looks -- --ignored --nocapture`.
 #[test]
 fn a_small_screen_has_rows_and_the_chosen_tab_and_errors_whole() {
     let mut shown = shown();
@@ -486,6 +485,7 @@ fn a_small_screen_has_rows_and_the_chosen_tab_and_errors_whole() {
     assert!(hint.contains("comm") && hint.contains("target_cpu"), "{drawn}");
 }
 
+/// Prints pictures, to be looked at: `cargo test -p kestrel-cli looks -- --ignored --nocapture`.
 #[test]
 #[ignore = "to be looked at"]
 fn looks() {

@@ -90,12 +90,11 @@ fn numbers_of_loops_are_as_wide_as_their_range() {
     assert_eq!(printed(program), "500\n500\n500\n299\n300");
 }
 
-/// Reading what nothing writes gives 0 and a warning; what is done with a whole map that is not there is an error.
 #[test]
-fn variables_of_a_written_type_that_nothing_is_stored_in_are_warned_of() {
+fn variables_that_nothing_is_stored_in_are_warned_of() {
     needs_tracing!();
-    let warned = |program: &str| {
-        let said = run(&format!("begin {{ let $x: int32; {program} exit(); }}"))
+    let warned_of = |declared: &str, program: &str| {
+        let said = run(&format!("begin {{ {declared}; {program} exit(); }}"))
             .succeeds()
             .err;
         [
@@ -104,6 +103,7 @@ fn variables_of_a_written_type_that_nothing_is_stored_in_are_warned_of() {
         ]
         .map(|warning| said.contains(warning))
     };
+    let warned = |program: &str| warned_of("let $x: int32", program);
     assert_eq!(warned(""), [true, false]);
     assert_eq!(warned("print($x);"), [true, true]);
     assert_eq!(warned("print($x); $x = 1;"), [false, true]);
@@ -112,6 +112,15 @@ fn variables_of_a_written_type_that_nothing_is_stored_in_are_warned_of() {
     // Through its address something may be stored, and for its size it is not read.
     assert_eq!(warned("$y = &$x; print(*$y);"), [false, false]);
     assert_eq!(warned("print(sizeof($x));"), [true, false]);
+    let untyped = |program: &str| warned_of("let $x", program);
+    assert_eq!(untyped(""), [true, false]);
+    assert_eq!(untyped("print($x); $x = \"abc\";"), [false, true]);
+    assert_eq!(untyped("$x = 1; print($x);"), [false, false]);
+    assert_eq!(untyped("print(sizeof($x)); $x = (int16)1;"), [false, false]);
+    assert_eq!(
+        untyped("for ($i : 0..2) { if ($i > 0) { print($x); } $x = 1; }"),
+        [false, true]
+    );
 }
 
 #[test]
@@ -123,6 +132,48 @@ fn the_name_of_a_thread_that_is_cut_ends_as_other_strings_do() {
     assert_eq!(said, ["kest..", "kest..|kestrel"], "{}", run.err);
 }
 
+#[test]
+fn strings_that_were_cut_end_so_in_variables_keys_values_and_tuples() {
+    needs_tracing!();
+    let program = |settings: &str| {
+        format!(
+            "config = {{ max_strlen = 6; {settings} }} begin {{ $x = str(comm); print($x); printf(\"%9s|\\n\", $x); print((1, $x)); @k[$x] = 1; @v = $x; $short = str(comm, 4); print($short); exit(); }}"
+        )
+    };
+    let lines = |settings: &str, more: &[&str]| -> Vec<String> {
+        let program = program(settings);
+        let args = [&["run", "-q", "-e", &program][..], more].concat();
+        let said = Place::new().run(&args).succeeds().out;
+        said.lines()
+            .filter(|line| !line.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(
+        lines("", &[]),
+        [
+            "kestre..",
+            " kestre..|",
+            "(1, kestre..)",
+            "kes",
+            "@k[kestre..]: 1",
+            "@v: kestre.."
+        ]
+    );
+    assert_eq!(
+        lines("str_trunc_trailer = \"~\"", &["-f", "json"]),
+        [
+            r#"{"type": "value", "data": "kestre~"}"#,
+            r#"{"type": "printf", "data": "  kestre~|\n"}"#,
+            r#"{"type": "value", "data": [1, "kestre~"]}"#,
+            r#"{"type": "value", "data": "kes"}"#,
+            r#"{"type": "map", "data": {"@k": {"kestre~": 1}}}"#,
+            r#"{"type": "map", "data": {"@v": "kestre~"}}"#,
+        ]
+    );
+}
+
+/// Reading what nothing writes gives 0 and a warning; what is done with a whole map that is not there is an error.
 #[test]
 fn maps_that_nothing_writes_are_read_as_zero() {
     needs_tracing!();

@@ -4,12 +4,20 @@ use super::globals::Globals;
 use super::tree::{CheckedPair, Variable, VariableId};
 use crate::context::Context;
 use crate::lang::ast::Span;
-use crate::lang::diag::Diagnostic;
+use crate::lang::diag::{Diagnostic, Severity};
 use kestrel_trace::layout::Names;
 use std::collections::{HashMap, HashSet};
 
 /// Most findings reported about one probe.
-pub(super) const FINDINGS: usize = 50;
+const FINDINGS: usize = 50;
+
+/// Leaves as many findings as are shown, the first ones, of which one mistake can cause hundreds; warnings go before errors do.
+pub(super) fn keep_worst(found: &mut Vec<Diagnostic>) {
+    while found.len() > FINDINGS {
+        let last_warning = found.iter().rposition(|one| one.severity != Severity::Error);
+        found.remove(last_warning.unwrap_or(FINDINGS));
+    }
+}
 
 /// Something is wrong and has been reported.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +47,10 @@ pub(crate) struct Checker<'a> {
     pub(super) written: Vec<VariableId>,
     /// Variables that were declared with a type and no value, until something is stored.
     pub(super) unset: Vec<VariableId>,
+    /// Whether the value of the expression being checked is read: where only its type or its address is asked for, it is not.
+    pub(super) is_read: bool,
+    /// Variables that were read before anything was stored in them: each is warned of once.
+    pub(super) read_early: HashSet<VariableId>,
     /// Variables that have no value because what should be stored in them is wrong.
     pub(super) without_value: HashSet<String>,
     /// Loops around the statement being checked.
@@ -70,6 +82,8 @@ impl<'a> Checker<'a> {
             undecided: Vec::new(),
             written: Vec::new(),
             unset: Vec::new(),
+            is_read: true,
+            read_early: HashSet::new(),
             without_value: HashSet::new(),
             loops: 0,
             unreached: 0,
@@ -82,8 +96,9 @@ impl<'a> Checker<'a> {
 
     /// Reports an error.
     pub(crate) fn report(&mut self, diagnostic: Diagnostic) -> Reported {
-        if self.found.len() < FINDINGS && !self.found.contains(&diagnostic) {
+        if !self.found.contains(&diagnostic) {
             self.found.push(diagnostic);
+            keep_worst(&mut self.found);
         }
         Reported
     }

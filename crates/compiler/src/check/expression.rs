@@ -353,6 +353,14 @@ impl Checker<'_> {
         Ok(constant(u64::from(size), Type::U64, span))
     }
 
+    /// An expression of which only the type or the address is asked for.
+    pub(super) fn unread(&mut self, value: &ast::Expr) -> Checked<Expr> {
+        let before = std::mem::replace(&mut self.is_read, false);
+        let checked = self.expression(value);
+        self.is_read = before;
+        checked
+    }
+
     /// The type of a value, which is not calculated: a map's as narrow as all that is stored in it.
     fn type_of(&mut self, value: &ast::Expr) -> Checked<Type> {
         if let ast::ExprKind::Map { name, .. } = &value.kind
@@ -360,11 +368,7 @@ impl Checker<'_> {
         {
             return Ok(inferred.clone());
         }
-        // The value itself is not read.
-        let unset = std::mem::take(&mut self.unset);
-        let checked = self.expression(value);
-        self.unset = unset;
-        let checked = checked?;
+        let checked = self.unread(value)?;
         match checked.ty {
             Type::Text { .. } | Type::String { .. } | Type::Integer { .. } => self.holding(&checked, false),
             ty => Ok(ty),

@@ -61,8 +61,9 @@ pub use parameter::parameters;
 use crate::context::Context;
 use crate::lang::ast::Probe;
 use crate::lang::diag::{Diagnostic, has_errors};
-use checker::{Checker, FINDINGS};
+use checker::{Checker, keep_worst};
 use globals::Globals;
+use statement::as_written;
 use tree::{Action, CheckedProbe, Statement, StatementKind};
 
 /// Checks a probe against one event on one kernel.
@@ -125,7 +126,7 @@ fn check_once(
             checker.globals.infers_types,
         ) && !checker.without_value.contains(&name)
         {
-            let message = format!("nothing is ever stored in ${name}");
+            let message = format!("nothing is ever stored in ${}", as_written(&name));
             checker.report(Diagnostic::warning(declared, message));
         }
     }
@@ -143,8 +144,7 @@ fn check_once(
         .map(|r| Diagnostic::warning(place, r.clone()));
     found.extend(remarks);
     found.sort_by_key(|d| d.span.start);
-    // One mistake can cause hundreds of findings, of which the first ones tell most.
-    found.truncate(FINDINGS);
+    keep_worst(&mut found);
     let wrong = has_errors(&found) || paired.is_err();
     if shared.shapes != globals.shapes {
         globals.shapes = shared.shapes;

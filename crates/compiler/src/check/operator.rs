@@ -420,7 +420,10 @@ impl Checker<'_> {
                 {
                     self.unset.retain(|open| *open != variable);
                 }
-                let place = self.expression(value)?;
+                let place = match &value.kind {
+                    ast::ExprKind::Variable(_) => self.unread(value)?,
+                    _ => self.expression(value)?,
+                };
                 return self.address_of(place, span);
             }
             ast::UnaryOp::Not => UnaryOp::Not,

@@ -22,6 +22,11 @@ fn lead_as(written: &mut Type, value: &Type) {
     }
 }
 
+/// The name of a variable as it was written: expansion appends `'N` to the names of a macro's.
+pub(super) fn as_written(name: &str) -> &str {
+    name.split('\'').next().unwrap_or(name)
+}
+
 impl Checker<'_> {
     /// The statements of a block, in a scope of its own.
     pub(super) fn block(&mut self, block: &Block) -> Vec<Statement> {
@@ -262,8 +267,7 @@ impl Checker<'_> {
                 return Err(Reported);
             }
             let known: Vec<String> = self.scopes.iter().flat_map(|s| s.keys().cloned()).collect();
-            // Expansion appends 'N to the name of a macro's variable: messages show the name as written.
-            let written = name.split('\'').next().unwrap_or(name);
+            let written = as_written(name);
             let elsewhere = self.variables.iter().any(|v| v.name == name);
             let hint = if elsewhere {
                 Some(
@@ -281,8 +285,10 @@ impl Checker<'_> {
             return Err(self.report(Diagnostic::error(span, message).maybe_hint(hint)));
         };
         let ty = self.variable_type(id);
-        if self.unset.contains(&id) && self.globals.infers_types {
-            let message = format!("${name} is read before anything is stored in it");
+        let is_stored = !self.unset.contains(&id) && !self.undecided.contains(&id);
+        if self.is_read && !is_stored && self.globals.infers_types && self.read_early.insert(id) {
+            let written = as_written(name);
+            let message = format!("${written} is read before anything is stored in it");
             self.report(Diagnostic::warning(span, message));
         }
         if ty.is_scalar() {

@@ -6,11 +6,12 @@ use crate::session::Session;
 use crate::session::maps::symbols;
 use crate::user_symbols::LiveNames;
 use kestrel_catalog::Result;
+use kestrel_compiler::lang::config::Config;
 use kestrel_kernel::Host;
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::names::Names;
 use kestrel_trace::output::{Effect, Form, Sites};
-use kestrel_trace::print::{counted, shown};
+use kestrel_trace::print::{Trailer, counted, shown};
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
 use kestrel_trace::unwound::Unwound;
@@ -43,12 +44,13 @@ pub struct Perform {
     pub no_warnings: bool,
     /// Whether what a terminal would obey in strings of others is spelled out.
     pub escaped: bool,
-    /// What stands behind strings that were cut (`str_trunc_trailer`).
-    pub trailer: String,
+    /// What stands behind strings that were cut (`str_trunc_trailer`), and the length of those that may have been (`max_strlen`).
+    trailer: String,
+    longest: Option<usize>,
     /// Most bytes that `cat` shows of a file (`max_cat_bytes`).
-    pub max_cat: u64,
+    max_cat: u64,
     /// Whether user stacks show inlined functions and source lines (`show_debug_info`).
-    pub lines: bool,
+    lines: bool,
     /// The processes whose copied stacks are unwound by their tables (`dw_ustack`).
     pub unwound: Vec<u32>,
     /// Other processes of which that was asked: said once of each.
@@ -86,7 +88,8 @@ impl Perform {
             json,
             no_warnings: false,
             escaped: false,
-            trailer: Form::TEXT.trailer.to_owned(),
+            trailer: Form::TEXT.trailer.text.to_owned(),
+            longest: None,
             max_cat: MAX_OF_A_FILE,
             lines: true,
             unwound: Vec::new(),
@@ -112,6 +115,14 @@ impl Perform {
             recorded: true,
             ..Self::with_names(symbols, names, host, json)
         }
+    }
+
+    /// Takes over the settings of a program that are about its output.
+    pub fn configure(&mut self, config: &Config) {
+        self.trailer.clone_from(&config.str_trunc_trailer);
+        self.longest = usize::try_from(config.max_strlen).ok();
+        self.max_cat = config.max_cat_bytes;
+        self.lines = config.show_debug_info;
     }
 
     /// Begins to follow the code of processes, where the session's records or maps have stacks or addresses of theirs.
@@ -145,7 +156,10 @@ impl Perform {
         Form {
             json: self.json,
             escaped: self.escaped,
-            trailer: &self.trailer,
+            trailer: Trailer {
+                text: &self.trailer,
+                longest: self.longest,
+            },
         }
     }
 
@@ -162,7 +176,10 @@ impl Perform {
         let form = Form {
             json: self.json,
             escaped: self.escaped,
-            trailer: &self.trailer,
+            trailer: Trailer {
+                text: &self.trailer,
+                longest: self.longest,
+            },
         };
         if let Some(code) = &mut self.code {
             code.learn(record, &mut self.symbols)?;

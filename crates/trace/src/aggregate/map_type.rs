@@ -66,8 +66,8 @@ pub enum ValueKind {
     /// A value of any type that has a fixed size, as it lies in records (integers in as many bytes as their type has), then zeroes up to a multiple of 8
     /// bytes.
     Whole(FieldType),
-    /// An aggregation, such as `count()`: each CPU has a value of its own. Recordings of early versions call it `Gathered`.
-    #[serde(alias = "Gathered")]
+    /// An aggregation, such as `count()`: each CPU has a value of its own. Files have the name that it had first.
+    #[serde(rename = "Gathered")]
     Aggregation(Aggregation),
 }
 

@@ -209,7 +209,8 @@ impl Rewriter {
             self.writer.keep_maps(maps)?;
         }
         self.writer.keep_tasks(&beside.tasks)?;
-        self.writer.finish(&summary, &beside.symbols, &beside.processes)
+        let finished = self.writer.finish(&summary, &beside.symbols, &beside.processes);
+        finished.map_err(of_no_kept_file)
     }
 }
 
@@ -272,6 +273,14 @@ fn begin(page: &mut Page, uuid: [u8; 16], (buffer, cpu): (u32, u32), begin_ns: u
     put(offset::BUFFER, &buffer.to_le_bytes());
 }
 
+/// An error without the counts of packets that a file kept: a trace that is not whole is removed.
+fn of_no_kept_file(error: Error) -> Error {
+    match error {
+        Error::Append { stream, source, .. } => Error::io("write", stream)(source),
+        other => other,
+    }
+}
+
 /// Completes the current page of a stream, if there is one, and appends it to the file.
 fn leave(writer: &mut Writer<Directory>, (buffer, cpu): (u32, u32), stream: &mut Stream) -> Result<()> {
     if stream.at == 0 {
@@ -285,11 +294,7 @@ fn leave(writer: &mut Writer<Directory>, (buffer, cpu): (u32, u32), stream: &mut
     }
     close(&mut stream.page, stream.at as u32, stream.last_ns, stream.events);
     let appended = writer.append(buffer, cpu, stream.page.as_slice());
-    // A trace that is not whole is not kept, so how much of a file was written is nobody's matter.
-    appended.map_err(|error| match error {
-        Error::Append { stream, source, .. } => Error::io("write", stream)(source),
-        other => other,
-    })?;
+    appended.map_err(of_no_kept_file)?;
     (stream.at, stream.events) = (0, 0);
     stream.sequence += 1;
     stream.reported = stream.lost;

@@ -2,7 +2,7 @@
 
 use crate::aggregate::read::Snapshot;
 use crate::aggregate::{Show, json_line, written};
-use crate::print::{self, JsonStyle, Style, bpftrace_string, json, styled};
+use crate::print::{self, JsonStyle, Style, Trailer, bpftrace_string, json, styled};
 use crate::symbol::Symbols;
 use crate::value::Value;
 
@@ -13,8 +13,8 @@ pub struct Form<'s> {
     pub json: bool,
     /// Whether control characters in strings from traced programs are escaped, so that a terminal does not obey them; bpftrace writes strings as they are.
     pub escaped: bool,
-    /// Mark behind a text that was cut.
-    pub trailer: &'s str,
+    /// What stands behind a string that was cut.
+    pub trailer: Trailer<'s>,
 }
 
 impl Form<'static> {
@@ -22,7 +22,7 @@ impl Form<'static> {
     pub const TEXT: Self = Self {
         json: false,
         escaped: false,
-        trailer: "..",
+        trailer: Trailer::new(".."),
     };
     /// bpftrace's lines of JSON.
     pub const JSON: Self = Self {

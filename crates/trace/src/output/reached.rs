@@ -1,8 +1,8 @@
 //! A site that was reached: its text and values, how they are shown, and what comes of it.
 
 use super::form::Form;
-use crate::print::Style;
 use crate::print::printf::Format;
+use crate::print::{Style, Trailer};
 use crate::symbol::Symbols;
 use crate::value::Value;
 use std::collections::HashMap;
@@ -98,6 +98,7 @@ impl Reached<'_> {
     pub(super) fn plain(&mut self, format: &str) -> Vec<u8> {
         let style = Style {
             escaped: false,
+            trailer: Trailer::new(self.form.trailer.text),
             ..self.form.text_style()
         };
         self.written(format, style)

@@ -2,7 +2,7 @@
 
 use super::escape::is_unsafe;
 use super::piece::{TRUNCATED, decimal, flag_names, frame, hexadecimal, pointer, separate};
-use super::text::{Style, styled};
+use super::text::{Style, Trailer, styled};
 use crate::layout::{Base, CompositeKind};
 use crate::symbol::Symbols;
 use crate::value::{Value, name_of};
@@ -16,14 +16,16 @@ pub enum JsonStyle<'s> {
     /// bpftrace's, byte for byte: pointers and enumerators are numbers, those that a number of 64 bits with a binary point cannot hold are strings, buffers are
     /// lists of bytes, stacks are strings of several lines. Strings have its trailer where they were cut.
     Bpftrace {
-        /// What stands behind a text that was cut.
-        trailer: &'s str,
+        /// What stands behind a string that was cut.
+        trailer: Trailer<'s>,
     },
 }
 
 impl JsonStyle<'_> {
     /// bpftrace's, with its usual trailer.
-    pub const BPFTRACE: JsonStyle<'static> = JsonStyle::Bpftrace { trailer: ".." };
+    pub const BPFTRACE: JsonStyle<'static> = JsonStyle::Bpftrace {
+        trailer: Trailer::new(".."),
+    };
 }
 
 /// Appends a value as JSON.

@@ -21,7 +21,7 @@ pub(crate) use piece::{
     TRUNCATED, decimal, flag_names, hexadecimal, pad_left, padded, separate, source_line, symbol, user_frame,
 };
 pub(crate) use scratch::{Piece, Scratch};
-pub use text::{Style, styled};
+pub use text::{Style, Trailer, styled};
 pub(crate) use text::{text, tuple_members};
 
 use crate::symbol::Symbols;

@@ -19,8 +19,24 @@ pub struct Style<'s> {
     pub raw: bool,
     /// Whether what a terminal would obey in text is spelled out; ends of lines and tabs are left to programs in bpftrace's language.
     pub escaped: bool,
-    /// What stands behind a text that was cut.
-    pub trailer: &'s str,
+    /// What stands behind a string that was cut.
+    pub trailer: Trailer<'s>,
+}
+
+/// What stands behind strings that were cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trailer<'s> {
+    /// Its text.
+    pub text: &'s str,
+    /// Length of strings that are taken for cut although nothing with them says so: variables and maps of a program hold so many bytes of one (`max_strlen`).
+    pub longest: Option<usize>,
+}
+
+impl<'s> Trailer<'s> {
+    /// A trailer of those strings alone that say themselves that they were cut.
+    pub const fn new(text: &'s str) -> Self {
+        Self { text, longest: None }
+    }
 }
 
 impl Style<'_> {
@@ -29,21 +45,21 @@ impl Style<'_> {
         lines: false,
         raw: false,
         escaped: true,
-        trailer: "…",
+        trailer: Trailer::new("…"),
     };
     /// Style of maps where Kestrel's own commands show them.
     pub const MAP: Style<'static> = Style {
         lines: true,
         raw: false,
         escaped: true,
-        trailer: "..",
+        trailer: Trailer::new(".."),
     };
     /// bpftrace's, byte for byte.
     pub const BPFTRACE: Style<'static> = Style {
         lines: true,
         raw: true,
         escaped: false,
-        trailer: "..",
+        trailer: Trailer::new(".."),
     };
 }
 
@@ -80,10 +96,10 @@ pub fn styled(value: Value<'_>, style: Style<'_>, symbols: &Symbols, out: &mut V
         Value::Pointer { address, .. } => hexadecimal(address, out),
         Value::Enumeration { value, signed, names } => enumeration(value, signed, names, out),
         Value::Flags { bits, names } => flag_names(bits, names, out),
-        Value::Text(bytes) => text(bytes, style, out),
-        Value::CutText(bytes) => {
+        Value::Text(bytes) if style.trailer.longest != Some(bytes.len()) => text(bytes, style, out),
+        Value::Text(bytes) | Value::CutText(bytes) => {
             text(bytes, style, out);
-            out.extend_from_slice(style.trailer.as_bytes());
+            out.extend_from_slice(style.trailer.text.as_bytes());
         }
         Value::Buffer(bytes) => buffer(bytes, style, out),
         Value::Array(elements) => array(elements, style, symbols, out),

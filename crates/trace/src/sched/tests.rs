@@ -312,7 +312,7 @@ fn runs_of(story: &[Happening], only: SchedFilter, idle: bool) -> (Vec<TaskRun>,
 }
 
 #[test]
-fn a_spell_has_the_times_that_led_to_it() {
+fn a_run_has_the_times_that_led_to_it() {
     let story = [
         (100, 0, 0, Switch(0, R, 1)),
         (130, 0, 1, Switch(1, D, 0)),
@@ -354,7 +354,7 @@ fn a_spell_has_the_times_that_led_to_it() {
 }
 
 #[test]
-fn times_cut_spells_and_idle_ones_go_to_who_left() {
+fn times_cut_runs_and_idle_ones_go_to_who_left() {
     let story = [
         (100, 0, 0, Switch(0, R, 1)),
         (200, 0, 1, Switch(1, S, 0)),

@@ -23,7 +23,7 @@ fn never(_: &str, _: &str) -> bool {
     false
 }
 
-/// A path of a file, as far as names tell: strings of keys and attributes are not meant.
+/// A path of a file, as far as names tell: descriptions of keys and names of attributes are not meant.
 fn is_path(call: &str, argument: &str) -> bool {
     let is_text = kind(call, argument) == Some(Kind::Text);
     is_text

@@ -121,10 +121,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let json = options.format == OutputFormat::Json;
     let mut perform = Perform::new(symbols, catalog.host().clone(), json);
     perform.no_warnings = options.no_warnings;
-    perform.trailer.clone_from(&program.config.str_trunc_trailer);
-    perform.max_cat = program.config.max_cat_bytes;
+    perform.configure(&program.config);
     perform.escaped = !json && options.output.is_none() && crate::screen::shows_programs();
-    perform.lines = program.config.show_debug_info;
     perform.unwound = unwound;
     if let Err(error) = perform.follow(&session) {
         eprintln!("WARNING: stacks of processes show addresses: {error}");

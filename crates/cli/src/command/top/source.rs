@@ -4,6 +4,7 @@ use super::reading::{BufferReading, Hits, MapReading, Process, Reading, ReadingP
 use crate::exit::{Exit, Failure};
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
+use kestrel::language::builtin_names;
 use kestrel::plan::Options;
 use kestrel::session::Uncounted;
 use kestrel::session::glance::{Glance, GlanceResult};
@@ -166,13 +167,14 @@ impl Source for Own<'_> {
             let command = crate::arguments::command_line();
             Causes::start(&[text], self.include_self, &self.options, self.catalog, &command)
         };
-        // A bare word that means nothing else is a field; where it is none, that is what is wrong with it.
+        // A bare word that is no built-in is a field; where it is none, that is what is wrong with it.
         let is_word = expression
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let means_field = is_word && !builtin_names().any(|name| name == expression);
         let as_field = |error| {
             let result = start(&format!("args.{expression}"));
-            result.map_err(|of_field| if is_word { of_field } else { error })
+            result.map_err(|of_field| if means_field { of_field } else { error })
         };
         let causes = start(expression).or_else(as_field)?;
         causes.begin();

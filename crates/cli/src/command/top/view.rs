@@ -29,7 +29,7 @@ const KEYS: &[Help] = &[
     keys::FIND,
     keys::SORT,
     keys::REVERSE,
-    help("Space", "pause", "holds the picture, or lets it go on"),
+    help("Space", "pause", "pauses the updates, or lets them go on"),
     help("Tab", "next", "goes to the next page; a digit to its page"),
     help(
         "Esc",

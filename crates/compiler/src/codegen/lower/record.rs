@@ -345,8 +345,8 @@ impl Lower<'_> {
         if let ExprKind::ReadString { max: own, .. } = text.kind
             && own < max
         {
-            // A NUL behind the last byte that is kept says that there were more. Of a text that fits, this byte is its own NUL or lies behind it: so it is
-            // stored without asking, and the verifier follows what comes after once.
+            // A NUL behind the last byte that is kept says that there were more. Of a string that fits, this byte is its own NUL or lies behind it: so
+            // it is stored in any case, and the verifier follows what comes after once.
             let last = self.b.slot_address(slot, own);
             self.b.store(Width::B1, last, 0, 0);
         }

@@ -198,7 +198,7 @@ impl Lower<'_> {
         })
     }
 
-    /// A text in `size` bytes at `offset` of a frame object: zeros from its NUL on, so that equal strings are equal bytes.
+    /// A string in `size` bytes at `offset` of a frame object: zeros from its NUL on, so that equal strings are equal bytes.
     pub(super) fn text_into(&mut self, text: &Expr, slot: Slot, offset: u32, size: u32) -> Result<(), Error> {
         let (bytes, has) = match &text.kind {
             ExprKind::Sequence { statements, value } => {

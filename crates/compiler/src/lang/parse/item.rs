@@ -26,11 +26,14 @@ const SCRIPT: &str = "at the top of a script: kestrel run FILE";
 type Settings = Vec<(Spanned<String>, Expr)>;
 
 impl Parser<'_> {
-    pub(super) fn script(&mut self) -> Script {
+    /// A script, or a table file where its settings need not stand first.
+    pub(super) fn script(&mut self, config_first: bool) -> Script {
         let mut items = Vec::new();
         while !self.is_end() {
             let start = self.start();
-            self.refuse_late_config(&items);
+            if config_first {
+                self.refuse_late_config(&items);
+            }
             match self.item() {
                 Ok(item) => items.push(item),
                 Err(_) => self.skip_item(),

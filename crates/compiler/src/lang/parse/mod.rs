@@ -64,7 +64,7 @@ pub fn parse_probes(text: &str) -> (Vec<Probe>, Vec<Diagnostic>) {
 /// Parses a script or a table file.
 pub fn parse_script(text: &str) -> (Script, Vec<Diagnostic>) {
     let mut parser = Parser::at(Lexer::of_script(text, 0, BTreeMap::new()));
-    let script = parser.script();
+    let script = parser.script(false);
     (script, parser.finish())
 }
 
@@ -88,7 +88,7 @@ pub(super) fn parse_file<'a>(
     let mut parser = Parser::at(Lexer::of_script(text, range.start.min(text.len()), names));
     let script = match header {
         true => parser.header(),
-        false => parser.script(),
+        false => parser.script(true),
     };
     ParsedFile {
         script,
@@ -101,7 +101,7 @@ pub(super) fn parse_file<'a>(
 /// Parses a script as it is written, and gives its comments and lines of the preprocessor, in source order.
 pub(super) fn parse_unexpanded(text: &str) -> (Script, Vec<Span>, Vec<Diagnostic>) {
     let mut parser = Parser::at(Lexer::unexpanded(text));
-    let script = parser.script();
+    let script = parser.script(false);
     let remarks = parser.lexer.remarks();
     (script, remarks, parser.finish())
 }

@@ -16,8 +16,8 @@ pub(super) mod outcome {
 }
 
 impl RingSink {
-    /// The attempts as a function of the program's own, which gives where the record begins, its time written, or that none could be made, which is counted by
-    /// then. One attempt is another function: so the verifier follows one of them and so many calls.
+    /// The attempts as a function of the program's own, which gives where the record begins, its time written, or FULL: the loss has been
+    /// counted then. One attempt is another function: so the verifier follows one of them and so many calls.
     pub(super) fn attempts_apart(&self, b: &mut Builder, number: Number, size: Size) -> Vreg {
         let name = format!("reserve {}", self.map);
         b.own(&name, |b, [number, size]| {

@@ -49,7 +49,7 @@ impl Planner<'_> {
     pub(super) fn table<'p>(&mut self, levels: impl IntoIterator<Item = &'p [Probe]>) -> Result<Cells> {
         let mut cells = Cells::new();
         for probes in levels {
-            // Another table may have its own jprobe of a function; another text of `-e` runs at the same time.
+            // Another table may have its own jprobe of a function; another `-e` runs at the same time.
             if self.source.file.is_some() {
                 self.jprobes.clear();
             }

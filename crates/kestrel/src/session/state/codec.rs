@@ -167,14 +167,10 @@ mod tests {
         };
         let bytes = text(&state);
         assert!(bytes.len() < 500 * 500 + long.len(), "{} bytes", bytes.len());
-        assert_eq!(State::from_json(&bytes), Ok(state.clone()));
+        assert_eq!(State::from_json(&bytes), Ok(state));
 
-        // Sessions of early versions have another name for the list.
-        let early = String::from_utf8(bytes.clone())
-            .unwrap()
-            .replace("\"sources\"", "\"texts\"");
-        assert_ne!(early.as_bytes(), bytes);
-        assert_eq!(State::from_json(early.as_bytes()), Ok(state));
+        // Other binaries of this version of the state know the list by this name.
+        assert!(String::from_utf8_lossy(&bytes).contains("\"texts\":["));
 
         let lost = String::from_utf8(bytes)
             .unwrap()
