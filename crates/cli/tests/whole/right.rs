@@ -145,22 +145,23 @@ fn a_command_that_is_traced_has_its_name() {
 fn children_are_traced_with_their_command() {
     needs_tracing!();
     let place = Place::new();
-    place
-        .run(&[
-            "record",
-            "-e",
-            "sched:sched_process_exec",
-            "--",
-            "sh",
-            "-c",
-            "true; /bin/true; (/bin/true)",
-        ])
-        .succeeds();
-    let lines = place.run(&["print"]).succeeds().out;
-    assert_eq!(lines.matches("filename=/bin/true").count(), 2, "{lines}");
-    // And the exec from which the command is traced.
-    let own = lines.lines().next().unwrap();
-    assert!(own.contains("/sh"), "{lines}");
+    let record = ["record", "-e", "sched:sched_process_exec"];
+    let command = ["--", "sh", "-c", "true; /bin/true; (/bin/true)"];
+    let is_whole = || {
+        let lines = place.run(&["print"]).succeeds().out;
+        assert_eq!(lines.matches("filename=/bin/true").count(), 2, "{lines}");
+        // And the exec from which the command is traced.
+        let own = lines.lines().next().unwrap();
+        assert!(own.contains("/sh"), "{lines}");
+    };
+    let inner = [&record[..], &command].concat();
+    place.run(&inner).succeeds();
+    is_whole();
+    // Beside perf, which came to the event's tracepoint before.
+    let kestrel = env!("CARGO_BIN_EXE_kestrel");
+    let outer = ["--via", "classic", "-o", "outer", "--", kestrel];
+    place.run(&[&record[..], &outer, &inner].concat()).succeeds();
+    is_whole();
 }
 
 /// What a handler prints is in a recording as an event, whose line is shown as it was printed; `exit` ends the recording.

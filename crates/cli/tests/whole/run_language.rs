@@ -165,7 +165,7 @@ fn strings_that_were_cut_end_so_in_variables_keys_values_and_tuples() {
         [
             r#"{"type": "value", "data": "kestre~"}"#,
             r#"{"type": "printf", "data": "  kestre~|\n"}"#,
-            r#"{"type": "value", "data": [1, "kestre~"]}"#,
+            r#"{"type": "value", "data": [1,"kestre~"]}"#,
             r#"{"type": "value", "data": "kes"}"#,
             r#"{"type": "map", "data": {"@k": {"kestre~": 1}}}"#,
             r#"{"type": "map", "data": {"@v": "kestre~"}}"#,

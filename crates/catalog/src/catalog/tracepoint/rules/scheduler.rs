@@ -31,6 +31,15 @@ const RSTAT: Fields = &[
 ];
 
 pub(super) const ROWS: &[Row] = &[
+    // Read raw, it is seen behind the program that lets a command in at its exec: perf, which formats entries, may have been at this tracepoint before.
+    (
+        "sched:sched_process_exec",
+        &[
+            ("filename", "kstr(bprm->filename)"),
+            ("pid", "p->pid"),
+            ("old_pid", "old_pid"),
+        ],
+    ),
     (
         "sched:sched_switch",
         &[
