@@ -291,7 +291,7 @@ fn planned(
     if events.is_empty() && selection.table.is_none() {
         let failure = Failure::new(Exit::Usage, "nothing says what to trace");
         return Err(failure.hint(
-            "-e EVENT does (`kestrel list` shows the events there are), -F 99 for a profile, or --table FILE",
+            "-e EVENT does (`kestrel list` shows the events there are), --syscalls for system calls, -F 99 for a profile, or --table FILE",
         ));
     }
     let options = Options {
