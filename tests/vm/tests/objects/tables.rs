@@ -17,7 +17,7 @@ table main {
 }
 table quiet : main {
   kprobe:__x64_sys_getppid, kretprobe:__x64_sys_getppid, syscalls:*, fentry:* { }
-  sched:sched_process_exec /comm == "calls"/ handler "../object_handler.o"
+  sched:sched_process_exec /comm == "calls"/ handler "../object_handler.o:classic"
 }
 "#;
 
