@@ -149,7 +149,8 @@ impl Planner<'_> {
     /// Says of a probe that none of its events exist.
     pub(super) fn without_events(&mut self, probe: &Probe) {
         if self.missing_probes == Some(MissingProbes::Warn) && self.options.probe_filter.is_none() {
-            let message = "none of this probe's events can be attached to: its handler never runs";
+            // The words that scripts' tests know, here and below.
+            let message = "Probe has no valid attach points. Its handler never runs.";
             self.warn(probe.span, message.to_owned());
         }
     }
@@ -185,7 +186,7 @@ impl Planner<'_> {
                     .iter()
                     .any(|d| d.message.starts_with("No matches for ")) =>
             {
-                let message = "none of this probe's events can be attached to";
+                let message = "Probe has no valid attach points.";
                 diagnostics.push(Diagnostic::error(probe.span, message));
                 Error::Program {
                     source_text,
