@@ -150,7 +150,7 @@ impl Planner<'_> {
     pub(super) fn without_events(&mut self, probe: &Probe) {
         if self.missing_probes == Some(MissingProbes::Warn) && self.options.probe_filter.is_none() {
             // The words that scripts' tests know, here and below.
-            let message = "Probe has no valid attach points. Its handler never runs.";
+            let message = "Probe has no valid attach points. It is being removed which may cause issues with program behavior.";
             self.warn(probe.span, message.to_owned());
         }
     }
