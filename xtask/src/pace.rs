@@ -1,4 +1,4 @@
-//! Durations of guest tests: what earlier runs measured, and what a run tells of it at its end. It runs nothing.
+//! Durations of guest tests, measured by earlier runs, and the summary of them at the end of a run. It runs nothing.
 
 use std::{collections::BTreeMap, fmt, fs, path::PathBuf, time::Duration};
 

@@ -256,7 +256,7 @@ const HABITS: &[Habit] = &[
     row("perf", "print", One(&["-G", "--hide-call-graph"]), "print -G", "stacks are shown where they were recorded with -g; `--format csv | cut -d, -f1-6` has none"),
     row("perf", "print", One(&["-D", "--dump-raw-trace", "-v", "--show-kernel-path"]), "print -D", "`--format json` has all that is in a record"),
     row("perf", "print", One(&["--header", "--header-only", "-I"]), "print --header", "`kestrel report [DIR]` begins with where and when it was recorded"),
-    row("perf", "print", Of(|word| word.starts_with("--show-")), "print --show-task-events", "begins, ends and names of tasks are events: `kestrel record -e 'task:*,sched:sched_process_*'`; losses are told at the end"),
+    row("perf", "print", Of(|word| word.starts_with("--show-")), "print --show-task-events", "begins, ends and names of tasks are events: `kestrel record -e 'task:*,sched:sched_process_*'`; losses stand at the end"),
     row("perf", "print", One(&["-s", "--script", "-g", "--gen-script", "-l", "--list"]), "print -s script.py", "`kestrel run --trace DIR script.bt` runs a program over a recording; for scripts of other languages there is `--format json`"),
     row("perf", "print", One(&["--deltatime"]), "print --deltatime", "`--time delta`"),
     row("perf", "print", One(&["--reltime"]), "print --reltime", "`--time start`"),

@@ -32,7 +32,7 @@
 //! ```
 //!
 //! Without the feature `std` it is a `no_std` crate that needs `alloc`: events, classes, callbacks, formats, keys as flags. There are no recordings, USDT probes, sinks and
-//! variables of the environment then; a [`Registration`] that is dropped waits for nobody, and what its callback owns is freed with a later change; a callback
+//! variables of the environment then; dropping a [`Registration`] does not wait for callbacks that still run, and what its callback owns is freed with a later change; a callback
 //! must not emit its own event.
 
 #![cfg_attr(not(feature = "std"), no_std)]

@@ -2,17 +2,18 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![cfg(target_os = "linux")]
 
+mod steps;
+
 use kestrel_trace::ctf::{directory, metadata};
 use kestrel_trace::image::Image;
 use kestrel_trace::process::Processes;
 use kestrel_trace::recover::{Recovered, search};
-use kestrel_trace::value::Value;
 use kestrel_tracepoint::{Mode, Options, Recorder};
-use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use steps::steps;
 
 kestrel_tracepoint::events! {
     group ring;
@@ -46,28 +47,6 @@ kestrel_tracepoint::events! {
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The numbers of `step` that a trace has of each thread, in its order of time, and the events lost.
-fn steps(folder: &Path) -> (BTreeMap<u64, Vec<u64>>, u64) {
-    let mut trace = directory::open(folder).unwrap();
-    let (mut steps, mut last_ns) = (BTreeMap::<u64, Vec<u64>>::new(), 0);
-    while let Some(record) = trace.reader.next().unwrap() {
-        assert!(record.time_ns >= last_ns);
-        last_ns = record.time_ns;
-        let number = |name: &str| match record.get(name) {
-            Some(Value::Unsigned { value, .. }) => value,
-            other => panic!("{name}: {other:?}"),
-        };
-        steps.entry(number("thread")).or_default().push(number("number"));
-    }
-    let losses = trace.reader.losses();
-    assert_eq!(
-        (losses.packets_missing, losses.packets_damaged),
-        (0, 0),
-        "{losses:?}"
-    );
-    (steps, losses.lost)
 }
 
 /// babeltrace2's lines, where it is installed; it has nothing to complain of.

@@ -2,13 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![cfg(target_os = "linux")]
 
+mod steps;
+
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::merge::Merge;
 use kestrel_trace::ctf::rewrite::{Rewriter, SideData};
-use kestrel_trace::value::Value;
 use kestrel_tracepoint::{Mode, Options, Recorder};
-use std::collections::BTreeMap;
 use std::path::Path;
+use steps::steps;
 
 kestrel_tracepoint::events! {
     group rewritten;
@@ -43,26 +44,6 @@ fn record(folder: &Path, first: u64, events: u64) -> (u64, u64) {
     let recorded = recorder.stop().unwrap();
     assert_eq!(recorded.recorded + recorded.lost, THREADS * events);
     (recorded.recorded, recorded.lost)
-}
-
-/// Numbers by thread, in order of time, and the events lost.
-fn steps(folder: &Path) -> (BTreeMap<u64, Vec<u64>>, u64) {
-    let mut trace = directory::open(folder).unwrap();
-    let mut steps = BTreeMap::<u64, Vec<u64>>::new();
-    while let Some(record) = trace.reader.next().unwrap() {
-        let number = |name: &str| match record.get(name) {
-            Some(Value::Unsigned { value, .. }) => value,
-            other => panic!("{name}: {other:?}"),
-        };
-        steps.entry(number("thread")).or_default().push(number("number"));
-    }
-    let losses = trace.reader.losses();
-    assert_eq!(
-        (losses.packets_missing, losses.packets_damaged),
-        (0, 0),
-        "{losses:?}"
-    );
-    (steps, losses.lost)
 }
 
 fn cut(from: &Path, to: &Path, level: Option<u8>) {

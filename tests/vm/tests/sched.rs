@@ -228,7 +228,9 @@ fn runs_are_those_of_perf(tids: &BTreeSet<u64>) {
             close += usize::from((ran - ran_ms).abs() <= 1.0 + ran_ms / 10.0);
         }
     }
-    println!("{compared} tasks have as many runs, {close} as long, {nameless} runs are of nobody for perf");
+    println!(
+        "{compared} tasks have as many runs as perf counts, {close} of them run as long; perf has no task for {nameless} runs"
+    );
     assert!(
         compared > 0 && nameless <= nobody,
         "{compared} {nameless}: {text}"

@@ -75,13 +75,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let is_known = counted_then >= all || !options.filter.have_times();
     let all = all.max(counted_then);
     let (output, size) = (options.output.display(), bytes(written));
-    match is_known && all != records {
-        false => remark!("{}, {size} in {output}", counted(records, "event")),
-        true => remark!(
-            "{} of {}, {size} in {output}",
-            thousands(records),
-            counted(all, "event")
-        ),
+    if is_known && all != records {
+        let (kept, all) = (thousands(records), counted(all, "event"));
+        remark!("{kept} of {all}, {size} in {output}");
+    } else {
+        remark!("{}, {size} in {output}", counted(records, "event"));
     }
     Ok(whole)
 }

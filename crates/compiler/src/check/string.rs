@@ -8,7 +8,7 @@ use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::Space;
 
 impl Checker<'_> {
-    /// Most bytes of a string, without its NUL, where nothing else is said.
+    /// Most bytes of a string, without its NUL: `max_strlen`, or the default.
     pub(crate) fn longest(&self) -> u32 {
         self.globals.max_strlen.unwrap_or(STRING)
     }

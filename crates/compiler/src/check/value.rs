@@ -7,7 +7,7 @@ use crate::lang::diag::nearest;
 use kestrel_trace::layout::{Base, Space};
 use kestrel_trace::print::raw;
 
-/// Most bytes of a string, without its NUL, where nothing else is said.
+/// Most bytes of a string by default, without its NUL.
 pub(crate) const STRING: u32 = 255;
 
 /// A scalar known now.

@@ -26,6 +26,22 @@ use std::sync::Arc;
 /// Default of the most bytes that `cat` shows of a file.
 const MAX_OF_A_FILE: u64 = 10_240;
 
+/// What stands behind strings that were cut (`str_trunc_trailer`), and the length of those that may have been (`max_strlen`).
+#[derive(Debug)]
+struct CutTrailer {
+    text: String,
+    longest: Option<usize>,
+}
+
+impl CutTrailer {
+    fn lent(&self) -> Trailer<'_> {
+        Trailer {
+            text: &self.text,
+            longest: self.longest,
+        }
+    }
+}
+
 /// Outcome of performing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -44,9 +60,8 @@ pub struct Perform {
     pub no_warnings: bool,
     /// Whether what a terminal would obey in strings of others is spelled out.
     pub escaped: bool,
-    /// What stands behind strings that were cut (`str_trunc_trailer`), and the length of those that may have been (`max_strlen`).
-    trailer: String,
-    longest: Option<usize>,
+    /// What stands behind strings that were cut.
+    trailer: CutTrailer,
     /// Most bytes that `cat` shows of a file (`max_cat_bytes`).
     max_cat: u64,
     /// Whether user stacks show inlined functions and source lines (`show_debug_info`).
@@ -88,8 +103,10 @@ impl Perform {
             json,
             no_warnings: false,
             escaped: false,
-            trailer: Form::TEXT.trailer.text.to_owned(),
-            longest: None,
+            trailer: CutTrailer {
+                text: Form::TEXT.trailer.text.to_owned(),
+                longest: None,
+            },
             max_cat: MAX_OF_A_FILE,
             lines: true,
             unwound: Vec::new(),
@@ -119,8 +136,10 @@ impl Perform {
 
     /// Takes over the settings of a program that are about its output.
     pub fn configure(&mut self, config: &Config) {
-        self.trailer.clone_from(&config.str_trunc_trailer);
-        self.longest = usize::try_from(config.max_strlen).ok();
+        self.trailer = CutTrailer {
+            text: config.str_trunc_trailer.clone(),
+            longest: usize::try_from(config.max_strlen).ok(),
+        };
         self.max_cat = config.max_cat_bytes;
         self.lines = config.show_debug_info;
     }
@@ -156,10 +175,7 @@ impl Perform {
         Form {
             json: self.json,
             escaped: self.escaped,
-            trailer: Trailer {
-                text: &self.trailer,
-                longest: self.longest,
-            },
+            trailer: self.trailer.lent(),
         }
     }
 
@@ -176,10 +192,7 @@ impl Perform {
         let form = Form {
             json: self.json,
             escaped: self.escaped,
-            trailer: Trailer {
-                text: &self.trailer,
-                longest: self.longest,
-            },
+            trailer: self.trailer.lent(),
         };
         if let Some(code) = &mut self.code {
             code.learn(record, &mut self.symbols)?;

@@ -16,19 +16,19 @@ pub(super) mod outcome {
 }
 
 impl RingSink {
-    /// The attempts as a function of the program's own, which gives where the record begins, its time written, or FULL: the loss has been
-    /// counted then. One attempt is another function: so the verifier follows one of them and so many calls.
+    /// The attempts to reserve room as a function of the program's own. It returns where the record begins, with its time written, or FULL, with the loss
+    /// counted. One attempt is another function: the verifier follows it once, and then only calls.
     pub(super) fn attempts_apart(&self, b: &mut Builder, number: Number, size: Size) -> Vreg {
         let name = format!("reserve {}", self.map);
         b.own(&name, |b, [number, size]| {
             let leave = b.block();
             let tries = self.most_tries() + i64::from(self.outlined == Outlined::All);
             let found = b.vreg();
-            for left in (0..tries).rev() {
-                let tried = tries - 1 - left;
-                let one = self.attempt_apart(b, number, size, tried, tries - 1);
+            let last = tries - 1;
+            for tried in 0..tries {
+                let one = self.attempt_apart(b, number, size, tried, last);
                 b.assign(found, one);
-                if left > 0 {
+                if tried < last {
                     b.branch_if(Condition::NotEqual, found, outcome::AGAIN, leave);
                 }
             }
@@ -39,7 +39,7 @@ impl RingSink {
         b.call(&name, &[number, size.operand()])
     }
 
-    /// One attempt, which is the last one where it has number `last`: then it counts the record as lost where another writer came first, too.
+    /// One attempt. The one with number `last` counts the record as lost also where another writer came first.
     fn attempt_apart(&self, b: &mut Builder, number: Vreg, size: Vreg, tried: i64, last: i64) -> Vreg {
         let name = format!("attempt {}", self.map);
         b.own(&name, |b, [size, tried, number]| {

@@ -30,8 +30,8 @@ fn following(error: Error) -> Error {
 
 impl Session {
     /// Attaches what lets a command's process in at its exec. Before the hooks: the kernel calls those of one tracepoint in the order in which they
-    /// came, and a hook there shall see that exec, too. (A hook that reads the formatted entry comes when perf does, which another tracer may have brought there
-    /// before.)
+    /// came, and a hook there shall see that exec, too. (Not so one that reads the formatted entry: perf's function calls it, which another tracer may have
+    /// put there before.)
     pub(in crate::session) fn admit(&mut self, catalog: &Catalog, target: &ProcessFilter) -> Result<()> {
         match target {
             ProcessFilter::Command(pid) => {

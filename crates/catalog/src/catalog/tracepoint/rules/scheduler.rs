@@ -31,7 +31,8 @@ const RSTAT: Fields = &[
 ];
 
 pub(super) const ROWS: &[Row] = &[
-    // Read raw, it is seen behind the program that lets a command in at its exec: perf, which formats entries, may have been at this tracepoint before.
+    // The program that adds a command to the traced processes is on this tracepoint, too, and has to run before this event's. The kernel runs raw programs in the
+    // order of attaching; the formatted entry comes with perf's function, which stands where perf's first user put it.
     (
         "sched:sched_process_exec",
         &[
