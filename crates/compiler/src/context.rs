@@ -97,12 +97,12 @@ pub enum ValueType {
     /// `char *`: the address of a NUL-terminated string, in the process's or the kernel's memory.
     CString { user: bool },
     /// `char[n]`.
-    Text { size: u32 },
+    CharArray { size: u32 },
     /// An array of integers or pointers.
     Array { element: Box<ValueType>, count: u32 },
-    /// Variable-length text (`__data_loc char[]`).
+    /// A string of variable length (`__data_loc char[]`).
     String,
-    /// Variable-length text, cut to so many bytes.
+    /// A string of variable length, cut to so many bytes.
     Shorter { max: u32 },
     /// At most so many bytes of memory.
     Memory { max: u32 },

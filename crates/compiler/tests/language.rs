@@ -114,8 +114,8 @@ fn walks_read_what_lies_there() {
     ] {
         assert_eq!(switched(expression), Seen::Number(expected), "{expression}");
     }
-    assert_eq!(switched("args.prev->comm"), Seen::Text("bash".to_owned()));
-    assert_eq!(switched("args.next_comm"), Seen::Text("kworker/0".to_owned()));
+    assert_eq!(switched("args.prev->comm"), Seen::String("bash".to_owned()));
+    assert_eq!(switched("args.next_comm"), Seen::String("kworker/0".to_owned()));
 }
 
 #[test]
@@ -159,7 +159,10 @@ fn a_text_that_could_not_be_read_equals_none() {
     // The kernel's memory is not the process's.
     assert_eq!(called("kstr(arg1)"), Seen::Fault);
     assert_eq!(switched("$two ? kstr(0, 7) : \"x\""), Seen::Fault);
-    assert_eq!(switched("$two ? \"x\" : kstr(0, 7)"), Seen::Text("x".to_owned()));
+    assert_eq!(
+        switched("$two ? \"x\" : kstr(0, 7)"),
+        Seen::String("x".to_owned())
+    );
 }
 
 #[test]
@@ -325,7 +328,7 @@ fn arithmetic_is_that_of_bpftrace_in_64_bits() {
     ] {
         assert_eq!(
             called(expression),
-            Seen::Text(expected.to_owned()),
+            Seen::String(expected.to_owned()),
             "{expression}"
         );
     }

@@ -69,7 +69,7 @@ pub(crate) fn value(expr: &ast::Expr, event: &EventClass) -> Bound<Value> {
         return Err(refused(span, "an expression without a value"));
     };
     let value = match field.ty {
-        FieldType::Text { .. } | FieldType::String { .. } | FieldType::InlineString { .. } => {
+        FieldType::CharArray { .. } | FieldType::String { .. } | FieldType::InlineString { .. } => {
             Value::Text(text(value)?)
         }
         _ => Value::Number(number(value)?, field.ty.clone()),
@@ -195,7 +195,7 @@ fn number(expr: &Expr) -> Result<Number, NoMeaning> {
             size: *size,
             signed: *signed,
         },
-        ExprKind::TextEqual {
+        ExprKind::StringEqual {
             left,
             right,
             bytes,
@@ -206,7 +206,7 @@ fn number(expr: &Expr) -> Result<Number, NoMeaning> {
             bytes: *bytes as usize,
             negated: *negated,
         },
-        ExprKind::TextGlob {
+        ExprKind::StringGlob {
             text: subject,
             glob,
             bytes,
@@ -227,7 +227,7 @@ fn number(expr: &Expr) -> Result<Number, NoMeaning> {
 fn text(expr: &Expr) -> Result<Text, NoMeaning> {
     let no = |what: &str| Err(refused(expr.span, what));
     Ok(match &expr.kind {
-        ExprKind::Text(bytes) => Text::Constant(bytes.clone()),
+        ExprKind::ConstantBytes(bytes) => Text::Constant(bytes.clone()),
         ExprKind::Comm => Text::Comm,
         ExprKind::Bytes {
             address,

@@ -5,7 +5,7 @@ use kestrel_compiler::check::tree::{BinaryOp, CompareOp, UnaryOp};
 use kestrel_compiler::lang::glob::Glob;
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
-use kestrel_trace::value::{FAULT_IN_TEXT, Value};
+use kestrel_trace::value::{FAULT_IN_STRING, Value};
 
 /// Subject for which an expression is evaluated.
 #[derive(Clone, Copy, Debug)]
@@ -258,7 +258,7 @@ impl Text {
             ),
             Self::Field { field, at, size } => {
                 let bytes = field_bytes(of, *field)?;
-                if *at == 0 && bytes.starts_with(&FAULT_IN_TEXT) {
+                if *at == 0 && bytes.starts_with(&FAULT_IN_STRING) {
                     return None;
                 }
                 let rest = bytes.get(*at..).unwrap_or_default();

@@ -23,11 +23,11 @@ fn value(ty: &FieldType, offset: u32) -> Option<(ValueType, Source)> {
     let whole = |bytes: u32| Source::ContextArray { offset, bytes };
     // With room for the NUL that its bytes in the record do not have.
     if let FieldType::String { max } | FieldType::Bytes { max } = ty {
-        return Some((ValueType::Text { size: max + 1 }, whole(max + 1)));
+        return Some((ValueType::CharArray { size: max + 1 }, whole(max + 1)));
     }
     let known = ValueType::recorded(ty)?;
     let source = match ty {
-        FieldType::Text { .. } | FieldType::InlineString { .. } | FieldType::Array { .. } => {
+        FieldType::CharArray { .. } | FieldType::InlineString { .. } | FieldType::Array { .. } => {
             whole(ty.fixed_size())
         }
         _ => Source::Context {

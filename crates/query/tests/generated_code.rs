@@ -45,7 +45,7 @@ fn context() -> Context {
     let mut fields: Vec<EventField> = NUMBERS.iter().enumerate().map(number).collect();
     fields.push(EventField {
         name: "name".to_owned(),
-        ty: ValueType::Text { size: TEXT },
+        ty: ValueType::CharArray { size: TEXT },
         source: Source::ContextArray {
             offset: NUMBERS.len() as u32 * 8,
             bytes: TEXT,
@@ -68,7 +68,7 @@ fn event() -> EventClass {
         };
         ((*name).to_owned(), ty)
     };
-    let text = ("name".to_owned(), FieldType::Text { size: TEXT });
+    let text = ("name".to_owned(), FieldType::CharArray { size: TEXT });
     EventClass {
         id: EventId(7),
         name: "raw_syscalls:sys_enter".to_owned(),

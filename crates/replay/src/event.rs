@@ -85,7 +85,9 @@ fn value(layout: &Layout, index: usize, field: &Field) -> (ValueType, Source) {
             };
             let bytes = ty.fixed_size();
             let source = match known {
-                ValueType::Text { .. } | ValueType::Array { .. } => Source::ContextArray { offset, bytes },
+                ValueType::CharArray { .. } | ValueType::Array { .. } => {
+                    Source::ContextArray { offset, bytes }
+                }
                 _ => Source::Context {
                     offset,
                     size: bytes as u8,

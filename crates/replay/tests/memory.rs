@@ -80,7 +80,7 @@ fn classes() -> [EventClass; 10] {
             8,
             "syscalls:sys_enter_openat",
             &[
-                ("comm", FieldType::Text { size: 16 }),
+                ("comm", FieldType::CharArray { size: 16 }),
                 ("nsecs", WORD),
                 ("dfd", WORD),
                 ("filename", ADDRESS),

@@ -31,7 +31,7 @@ fn class() -> EventClass {
     let fields = [
         ("n", number(8, false)),
         ("s", number(4, true)),
-        ("name", FieldType::Text { size: 16 }),
+        ("name", FieldType::CharArray { size: 16 }),
         ("path", FieldType::String { max: 60 }),
         ("data", FieldType::Bytes { max: 60 }),
         ("other", FieldType::String { max: 60 }),

@@ -45,7 +45,7 @@ fn class(id: u16, name: &str, fields: Vec<(&str, FieldType)>) -> EventClass {
 }
 
 fn events() -> [EventClass; 4] {
-    let comm = || FieldType::Text { size: 16 };
+    let comm = || FieldType::CharArray { size: 16 };
     let integer = |size| FieldType::Integer {
         size,
         signed: true,

@@ -139,9 +139,10 @@ pub enum FieldType {
     Enumeration { size: u8, signed: bool, names: Names },
     /// An integer that is a set of named bits, shown as `A|B`; a value not covered is shown in hexadecimal.
     Flags { size: u8, names: Names },
-    /// `char[size]`, up to the first NUL.
-    Text { size: u32 },
-    /// A text in `max + 2` bytes, up to the first NUL: what reads the text is given room for one byte more than is kept, so that a text with more
+    /// `char[size]`, up to the first NUL. Files have the name that it had first.
+    #[serde(rename = "Text")]
+    CharArray { size: u32 },
+    /// A string in `max + 2` bytes, up to the first NUL: what reads the string is given room for one byte more than is kept, so that a string with more
     /// than `max` bytes before its NUL is known to be cut. It is shown with the trailer of cut strings then (`max_strlen`).
     InlineString { max: u32 },
     /// At most `max` bytes of memory: how many there are (`u32`), the bytes, then zeroes up to a multiple of 4. Shown as bpftrace shows `buf`: `\x00` for what
@@ -264,7 +265,7 @@ impl FieldType {
             | Self::Float { size } => (u32::from(*size), u32::from(*size)),
             Self::Bool => (1, 1),
             Self::Pointer { .. } => (8, 8),
-            Self::Text { size } => (*size, 1),
+            Self::CharArray { size } => (*size, 1),
             Self::Array { element, count } => {
                 let Shape { size, align } = element.fixed_shape();
                 (size.saturating_mul(*count), align)
@@ -432,7 +433,7 @@ mod tests {
 
     #[test]
     fn sizes_that_no_record_has_are_the_largest() {
-        let fields = |size: u32| (0..2).map(move |at| (format!("f{at}"), FieldType::Text { size }));
+        let fields = |size: u32| (0..2).map(move |at| (format!("f{at}"), FieldType::CharArray { size }));
         for layout in [
             Layout::new(fields(u32::MAX - 2)),
             Layout::words(fields(u32::MAX - 2)),

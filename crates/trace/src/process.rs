@@ -303,7 +303,7 @@ impl Roles {
         let is_text = |index: usize| {
             matches!(
                 fields[index].ty,
-                FieldType::Text { .. } | FieldType::String { .. }
+                FieldType::CharArray { .. } | FieldType::String { .. }
             )
         };
         let mut roles = Self::default();
@@ -337,7 +337,7 @@ impl Roles {
 /// Offsets of a number of four bytes and of a name of [`COMM`] bytes.
 fn plain(tid: &Field, name: &Field) -> Option<(usize, usize)> {
     let kinds = (&tid.ty, &name.ty);
-    let (FieldType::Integer { size: 4, .. }, FieldType::Text { size }) = kinds else {
+    let (FieldType::Integer { size: 4, .. }, FieldType::CharArray { size }) = kinds else {
         return None;
     };
     (*size as usize == COMM).then_some((tid.offset() as usize, name.offset() as usize))

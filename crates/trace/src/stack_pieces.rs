@@ -329,7 +329,7 @@ mod tests {
             text: String::new(),
         };
         EventClass {
-            layout: Layout::new([("value0".to_owned(), FieldType::Text { size: 5000 })]),
+            layout: Layout::new([("value0".to_owned(), FieldType::CharArray { size: 5000 })]),
             action: Some(action),
             ..event()
         }

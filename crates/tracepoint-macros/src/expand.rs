@@ -229,7 +229,7 @@ fn described(field: &Field) -> TokenStream {
     let (kind, c_type) = match &field.ty {
         FieldType::Str => (code!(::kestrel_tracepoint::Kind::String), code!("char")),
         FieldType::Bytes => (code!(::kestrel_tracepoint::Kind::Bytes), code!("unsigned char")),
-        FieldType::Text(size) => (
+        FieldType::CharArray(size) => (
             code!(::kestrel_tracepoint::Kind::Text { size: #size }),
             code!("char"),
         ),
@@ -287,7 +287,7 @@ fn kept((at, (field, place)): (usize, (&Field, &Ident))) -> TokenStream {
     let offset = code!(__PLACES.offsets[#at]);
     match (&field.ty, tail((field, place))) {
         (_, Some(tail)) => code!(slot.tail(#offset, #tail);),
-        (FieldType::Text(size), _) => {
+        (FieldType::CharArray(size), _) => {
             let text = as_field((field, place), &code!(str));
             code!(slot.text(#offset, #size, ::kestrel_tracepoint::cut(#text, #size));)
         }
@@ -301,7 +301,7 @@ fn value((field, place): (&Field, &Ident)) -> TokenStream {
             let text = as_field((field, place), &code!(str));
             code!(::kestrel_tracepoint::Value::Text(#text))
         }
-        FieldType::Text(size) => {
+        FieldType::CharArray(size) => {
             let text = as_field((field, place), &code!(str));
             code!(::kestrel_tracepoint::Value::Text(::kestrel_tracepoint::cut(#text, #size)))
         }

@@ -64,7 +64,7 @@ pub(crate) struct Field {
 pub(crate) enum FieldType {
     Str,
     Bytes,
-    Text(LitInt),
+    CharArray(LitInt),
     Rust(Box<Type>),
 }
 
@@ -235,7 +235,7 @@ impl Parse for FieldType {
                     "a text has a NUL at its end: char[1] at least",
                 ));
             }
-            return Ok(Self::Text(size));
+            return Ok(Self::CharArray(size));
         }
         let ty: Type = input.parse()?;
         match &ty {

@@ -12,8 +12,8 @@ mod number;
 mod output;
 mod row;
 mod stack;
+mod string;
 mod task;
-mod text;
 mod time;
 mod user_space;
 
@@ -27,7 +27,7 @@ pub(crate) use event::regs::REGS;
 pub(crate) use output::exit::EXIT;
 pub use row::Builtin;
 pub(crate) use row::{LowerAggregation, Use};
-pub(crate) use text::str::STR;
+pub(crate) use string::str::STR;
 
 use crate::check::aggregation::PendingAggregation;
 use crate::check::checker::{Checked, Checker, Reported};
@@ -43,7 +43,7 @@ static GROUPS: &[&[&Builtin]] = &[
     time::ROWS,
     event::ROWS,
     stack::ROWS,
-    text::ROWS,
+    string::ROWS,
     address::ROWS,
     named::ROWS,
     output::ROWS,

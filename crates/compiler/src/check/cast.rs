@@ -49,7 +49,7 @@ impl Checker<'_> {
             _ => self.written_type(ty),
         };
         let (ty_written, value) = (ty_written?, value?);
-        if let Type::Array { .. } | Type::Text { .. } = &ty_written {
+        if let Type::Array { .. } | Type::CharArray { .. } = &ty_written {
             return self.cast_to_array(ty_written, value, ty.span, span);
         }
         if ty_written.is_scalar()
@@ -64,7 +64,7 @@ impl Checker<'_> {
                 matches!(ty_written, Type::Struct(_)).then(|| format!("cast an address: ({} *)…", ty.name));
             return Err(self.report(Diagnostic::error(ty.span, message).maybe_hint(hint)));
         }
-        if let (Type::Bool, ExprKind::Text(known)) = (&ty_written, &value.kind)
+        if let (Type::Bool, ExprKind::ConstantBytes(known)) = (&ty_written, &value.kind)
             && self.globals.infers_types
         {
             return Ok(constant(u64::from(!known.is_empty()), Type::Bool, span));
@@ -83,7 +83,7 @@ impl Checker<'_> {
         element.suffixes.clear();
         let element = self.written_type(&element)?;
         let (whole, one) = match &value.kind {
-            ExprKind::Text(known) if self.globals.infers_types => {
+            ExprKind::ConstantBytes(known) if self.globals.infers_types => {
                 (u32::try_from(known.len() + 1).ok(), self.size_of(&element))
             }
             _ => (self.size_of(&value.ty), self.size_of(&element)),
@@ -101,7 +101,7 @@ impl Checker<'_> {
     fn cast_to_array(&mut self, ty: Type, value: Expr, written: Span, span: Span) -> Checked<Expr> {
         let size = self.size_of(&ty).unwrap_or_default();
         let has = self.size_of(&value.ty).unwrap_or_default();
-        let ends = self.globals.infers_types && matches!(value.kind, ExprKind::Text(_));
+        let ends = self.globals.infers_types && matches!(value.kind, ExprKind::ConstantBytes(_));
         let fits = match value.ty.is_scalar() {
             // A number that is known now has as many bytes as are asked of it.
             true => size <= has || value.constant().is_some() && size <= 8,
@@ -117,9 +117,9 @@ impl Checker<'_> {
         }
         match value.kind {
             // The NUL behind a text in quotes is one of its bytes.
-            ExprKind::Text(mut known) => {
+            ExprKind::ConstantBytes(mut known) => {
                 known.resize(size as usize, 0);
-                Ok(Expr::new(ExprKind::Text(known), ty, span))
+                Ok(Expr::new(ExprKind::ConstantBytes(known), ty, span))
             }
             ExprKind::Bytes { .. } => Ok(Expr { ty, span, ..value }),
             _ if value.ty.is_scalar() => {
@@ -150,7 +150,7 @@ impl Checker<'_> {
             );
             return Err(self.error(span, message));
         }
-        if let ExprKind::Text(known) = &value.kind {
+        if let ExprKind::ConstantBytes(known) = &value.kind {
             let mut word = [0; 8];
             word.iter_mut().zip(known).for_each(|(to, byte)| *to = *byte);
             let whole = constant(u64::from_le_bytes(word), Type::U64, span);

@@ -23,7 +23,7 @@ impl Checker<'_> {
                 };
                 range.contains(&number)
             }
-            (Type::Text { size }, Some(Literal::Text(bytes))) => bytes < *size as usize,
+            (Type::CharArray { size }, Some(Literal::String(bytes))) => bytes < *size as usize,
             _ => true,
         };
         if fits {
@@ -31,7 +31,7 @@ impl Checker<'_> {
         }
         let declared = self.spelled_type(&declared).1;
         let (message, hint) = match literal(value) {
-            Some(Literal::Text(bytes)) => (
+            Some(Literal::String(bytes)) => (
                 format!("this string does not fit in the variable's {declared}"),
                 format!("with the byte that ends it, it needs string[{}]", bytes + 1),
             ),
@@ -58,19 +58,19 @@ impl Checker<'_> {
 enum Literal {
     Number(i128),
     /// Its bytes.
-    Text(usize),
+    String(usize),
 }
 
 fn literal(value: &Expr) -> Option<Literal> {
     match &value.kind {
         ExprKind::Integer { value, .. } => Some(Literal::Number(i128::from(*value))),
-        ExprKind::String(text) => Some(Literal::Text(text.len())),
+        ExprKind::String(text) => Some(Literal::String(text.len())),
         ExprKind::Unary {
             op: UnaryOp::Negate,
             value,
         } => match literal(value)? {
             Literal::Number(number) => Some(Literal::Number(-number)),
-            Literal::Text(_) => None,
+            Literal::String(_) => None,
         },
         _ => None,
     }

@@ -141,7 +141,7 @@ impl Checker<'_> {
         let mut keys = Vec::new();
         for (place, (kept, offset)) in map.keys.iter().zip(map.key_offsets()).enumerate() {
             let ty = match (kept, known.as_ref().and_then(|known| known.get(place))) {
-                (FieldType::Text { size }, _) => Type::Text { size: *size },
+                (FieldType::CharArray { size }, _) => Type::CharArray { size: *size },
                 (FieldType::Stack { .. }, _) | (_, Some(Type::Stack { .. })) => {
                     return Err(self.not_yet(span, "a loop over a map whose keys are stacks"));
                 }
@@ -166,7 +166,7 @@ impl Checker<'_> {
                 Some(Type::Pointer(pointer)) => Type::Pointer(*pointer),
                 _ => super::map::read_type(ty),
             },
-            ValueKind::Text { size } => Type::Text { size: *size },
+            ValueKind::CharArray { size } => Type::CharArray { size: *size },
             ValueKind::Whole(_) => match self.globals.held.get(&map.number).cloned() {
                 Some(ty) => ty,
                 None => return Err(self.error(span, "what this map holds is not known here")),
@@ -270,11 +270,11 @@ impl Checker<'_> {
         // What is looked at ends within the variable.
         let all = self.hidden_variable(
             "text",
-            Type::Text {
+            Type::CharArray {
                 size: long + short + 1,
             },
         );
-        let sought = self.hidden_variable("part", Type::Text { size: short + 1 });
+        let sought = self.hidden_variable("part", Type::CharArray { size: short + 1 });
         let found = self.hidden_variable("found", Type::I64);
         let at = |id, size, offset: Option<Expr>, access| {
             let address = Expr::new(ExprKind::VariableAddress(id), Type::hexadecimal(8), span);
@@ -288,10 +288,10 @@ impl Checker<'_> {
                 size,
                 access,
             };
-            Box::new(Expr::new(kind, Type::Text { size }, span))
+            Box::new(Expr::new(kind, Type::CharArray { size }, span))
         };
         let place = Expr::new(ExprKind::ElementKey, Type::I64, span);
-        let begins = ExprKind::TextBegins {
+        let begins = ExprKind::StringBegins {
             text: at(all, short + 1, Some(place.clone()), Access::Kernel),
             with: at(sought, short + 1, None, Access::Context),
             bytes: short,

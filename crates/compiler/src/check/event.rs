@@ -69,9 +69,9 @@ impl Checker<'_> {
     pub(super) fn kept(&mut self, value: &ast::Expr) -> Checked<Expr> {
         let checked = self.expression(value)?;
         match (named(value), &checked.kind) {
-            (Some(what), ExprKind::Text(_)) => Ok(self.event_number(what, value.span)),
+            (Some(what), ExprKind::ConstantBytes(_)) => Ok(self.event_number(what, value.span)),
             // A number whose names are this handler's own says nothing to the others.
-            _ => Ok(super::text::ternary_as_string(checked)),
+            _ => Ok(super::compare::ternary_as_string(checked)),
         }
     }
 

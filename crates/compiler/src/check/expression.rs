@@ -1,9 +1,9 @@
 //! Every kind of expression: operands first, then the room that knows the kind.
 
 use super::checker::{Checked, Checker, Reported};
-use super::text;
+use super::compare;
 use super::tree::{Expr, ExprKind, Pointer, Show, Type};
-use super::value::{constant, literal, text_constant, widened};
+use super::value::{constant, literal, string_constant, widened};
 use crate::builtin;
 use crate::lang::ast::{self, Arg, PathStep, SizeofOperand, Span, Spanned, TypeName};
 use crate::lang::diag::Diagnostic;
@@ -20,7 +20,7 @@ impl Checker<'_> {
         }
         match &expr.kind {
             Kind::Integer { value, .. } => Ok(literal(*value, span)),
-            Kind::String(text) => self.text_literal(text, span),
+            Kind::String(text) => self.string_literal(text, span),
             Kind::Bool(value) => Ok(constant(u64::from(*value), Type::Bool, span)),
             Kind::Identifier(name) => self.word(name, span),
             Kind::Variable(name) => self.variable(name, span),
@@ -101,7 +101,7 @@ impl Checker<'_> {
             }
             Kind::Comptime(inner) => {
                 let value = self.expression(inner)?;
-                match value.constant().is_some() || matches!(value.kind, ExprKind::Text(_)) {
+                match value.constant().is_some() || matches!(value.kind, ExprKind::ConstantBytes(_)) {
                     true => Ok(value),
                     false => Err(self.error(span, "this is not known before the program runs")),
                 }
@@ -113,7 +113,7 @@ impl Checker<'_> {
     }
 
     /// A string literal; it may be as long as strings are.
-    fn text_literal(&mut self, text: &str, span: Span) -> Checked<Expr> {
+    fn string_literal(&mut self, text: &str, span: Span) -> Checked<Expr> {
         match self.globals.max_strlen {
             Some(max) if raw::to_bytes(text).len() > max as usize => {
                 let message =
@@ -121,7 +121,7 @@ impl Checker<'_> {
                 let hint = "config = { max_strlen = N } lets strings be longer";
                 Err(self.report(Diagnostic::error(span, message).hint(hint)))
             }
-            _ => Ok(text_constant(text, span)),
+            _ => Ok(string_constant(text, span)),
         }
     }
 
@@ -133,7 +133,7 @@ impl Checker<'_> {
         }
         let message = format!("an integer is wanted here, not {}", self.describe(&value.ty));
         let hint = match &value.ty {
-            Type::Text { .. } => {
+            Type::CharArray { .. } => {
                 Some("a number stands without quotes, and a string cannot be calculated with")
             }
             Type::Tuple(_) => Some("take one of its members: .0, .1 or by name"),
@@ -195,7 +195,7 @@ impl Checker<'_> {
         if value.ty.is_scalar() {
             return Ok(value);
         }
-        if let ExprKind::Text(known) = &value.kind
+        if let ExprKind::ConstantBytes(known) = &value.kind
             && self.globals.infers_types
         {
             return Ok(constant(u64::from(!known.is_empty()), Type::Bool, value.span));
@@ -204,7 +204,10 @@ impl Checker<'_> {
             "a condition is an integer or a comparison, not {}",
             self.describe(&value.ty)
         );
-        let hint = value.ty.is_text().then(|| "compare it: … == \"text\"".to_owned());
+        let hint = value
+            .ty
+            .is_string()
+            .then(|| "compare it: … == \"text\"".to_owned());
         Err(self.report(Diagnostic::error(expr.span, message).maybe_hint(hint)))
     }
 
@@ -225,35 +228,37 @@ impl Checker<'_> {
         let otherwise = self.expression(otherwise);
         let (condition, then, otherwise) = (condition?, then?, otherwise?);
         if let (Some(known), Some(then)) = (condition.constant(), &then)
-            && then.ty.is_text()
-            && otherwise.ty.is_text()
+            && then.ty.is_string()
+            && otherwise.ty.is_string()
         {
             return Ok(if known == 0 { otherwise } else { then.clone() });
         }
         if let Some((ty, yes, no)) = named_choice(then.as_ref(), &otherwise) {
             return self.choice(condition, Some(yes), no, ty, span);
         }
-        let is_text = |side: &Expr| text::ternary_side_size(side).is_some();
+        let is_string = |side: &Expr| compare::ternary_side_size(side).is_some();
         let (then, otherwise) = match then {
-            Some(then) if is_text(&then) => (Some(then), text::ternary_as_string(otherwise)),
-            Some(then) if is_text(&otherwise) => (Some(text::ternary_as_string(then)), otherwise),
+            Some(then) if is_string(&then) => (Some(then), compare::ternary_as_string(otherwise)),
+            Some(then) if is_string(&otherwise) => (Some(compare::ternary_as_string(then)), otherwise),
             then => (then, otherwise),
         };
         if let Some(then) = &then
-            && let (Some(yes), Some(no)) =
-                (text::ternary_side_size(then), text::ternary_side_size(&otherwise))
+            && let (Some(yes), Some(no)) = (
+                compare::ternary_side_size(then),
+                compare::ternary_side_size(&otherwise),
+            )
         {
             if let Some(value) = condition.constant() {
                 return Ok(if value == 0 { otherwise } else { then.clone() });
             }
             // Whole words, so that what is behind its end is cleared in words.
             let size = yes.max(no).next_multiple_of(8);
-            let ty = Type::Text { size };
+            let ty = Type::CharArray { size };
             return self.choice(condition, Some(then.clone()), otherwise, ty, span);
         }
         if let Some(then) = &then
             && !then.ty.is_scalar()
-            && !is_text(then)
+            && !is_string(then)
         {
             return self.choice_of_bytes(condition, then.clone(), otherwise, span);
         }
@@ -270,7 +275,7 @@ impl Checker<'_> {
         }
         let first = then.as_ref().unwrap_or(&condition);
         for side in [first, &otherwise] {
-            if !side.ty.is_scalar() && text::ternary_side_size(side).is_some() {
+            if !side.ty.is_scalar() && compare::ternary_side_size(side).is_some() {
                 let message =
                     "\"?:\" chooses between two strings or two numbers, not between a string and a number";
                 return Err(self.error(side.span, message.to_owned()));
@@ -370,7 +375,9 @@ impl Checker<'_> {
         }
         let checked = self.unread(value)?;
         match checked.ty {
-            Type::Text { .. } | Type::String { .. } | Type::Integer { .. } => self.holding(&checked, false),
+            Type::CharArray { .. } | Type::String { .. } | Type::Integer { .. } => {
+                self.holding(&checked, false)
+            }
             ty => Ok(ty),
         }
     }
@@ -391,8 +398,8 @@ impl Checker<'_> {
                 "btf_id".to_owned(),
                 constant(number, Type::integer(4, false), span),
             ),
-            ("base_type".to_owned(), text_constant(base, span)),
-            ("full_type".to_owned(), text_constant(&full, span)),
+            ("base_type".to_owned(), string_constant(base, span)),
+            ("full_type".to_owned(), string_constant(&full, span)),
         ];
         self.tuple(parts, span)
     }
@@ -439,8 +446,8 @@ impl Checker<'_> {
 
 /// `c ? "a" : "b"` is an enumeration with two names: its type, and its two values.
 fn named_choice(then: Option<&Expr>, otherwise: &Expr) -> Option<(Type, Expr, Expr)> {
-    let then = then.filter(|then| then.ty.is_text() && otherwise.ty.is_text())?;
-    let (ExprKind::Text(yes), ExprKind::Text(no)) = (&then.kind, &otherwise.kind) else {
+    let then = then.filter(|then| then.ty.is_string() && otherwise.ty.is_string())?;
+    let (ExprKind::ConstantBytes(yes), ExprKind::ConstantBytes(no)) = (&then.kind, &otherwise.kind) else {
         return None;
     };
     let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

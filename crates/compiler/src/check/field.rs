@@ -80,7 +80,7 @@ impl<'a> Checker<'a> {
             }
             Source::ContextArray { offset, bytes } => {
                 let ty = match ty {
-                    Type::String { .. } => Type::Text { size: *bytes },
+                    Type::String { .. } => Type::CharArray { size: *bytes },
                     ty => ty,
                 };
                 self.value_at(spot(*offset), ty, span)
@@ -242,10 +242,10 @@ impl<'a> Checker<'a> {
         match (&value.ty, &ty) {
             _ if value.ty == ty => Ok(value),
             (from, to) if from.is_scalar() && to.is_scalar() => Ok(self.converted(value, ty, span)),
-            (Type::Pointer(_) | Type::Text { .. } | Type::String { .. }, Type::String { max }) => {
+            (Type::Pointer(_) | Type::CharArray { .. } | Type::String { .. }, Type::String { max }) => {
                 self.string(value, *max, None, span)
             }
-            (Type::Text { size: from }, Type::Text { size: to }) if from >= to => {
+            (Type::CharArray { size: from }, Type::CharArray { size: to }) if from >= to => {
                 let to = *to;
                 Ok(shortened(value, to))
             }

@@ -6,7 +6,7 @@ use super::tree::{
     Access, Expr, ExprKind, Pointee, Pointer, Statement, StatementKind, TupleMember, TupleType, Type,
     VariableId,
 };
-use super::value::{constant, text_constant, widened};
+use super::value::{constant, string_constant, widened};
 use super::walk::MemoryPlace;
 use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
@@ -23,16 +23,16 @@ impl Checker<'_> {
             Type::Bool => Type::Bool,
             ty if ty.is_scalar() && wide => widened(value.clone()).ty,
             ty if ty.is_scalar() => ty.clone(),
-            Type::String { max } => Type::Text { size: max + 1 },
-            Type::Text { .. } if matches!(value.kind, ExprKind::Text(_)) => {
-                let ExprKind::Text(known) = &value.kind else {
-                    return Ok(Type::Text { size: 1 });
+            Type::String { max } => Type::CharArray { size: max + 1 },
+            Type::CharArray { .. } if matches!(value.kind, ExprKind::ConstantBytes(_)) => {
+                let ExprKind::ConstantBytes(known) = &value.kind else {
+                    return Ok(Type::CharArray { size: 1 });
                 };
-                Type::Text {
+                Type::CharArray {
                     size: known.len() as u32 + 1,
                 }
             }
-            Type::Text { size } if *size > 0 => Type::Text { size: *size },
+            Type::CharArray { size } if *size > 0 => Type::CharArray { size: *size },
             Type::Memory { max } => Type::Buffer { max: *max },
             Type::Stack { space, max, mode } => held_stack(*space, *max, *mode),
             Type::Array { .. }
@@ -82,7 +82,7 @@ impl Checker<'_> {
             (Type::Integer { .. } | Type::Bool, from) if from.is_scalar() => {
                 self.converted(value, ty.clone(), span)
             }
-            (Type::Text { .. }, from) if from.is_text() => value,
+            (Type::CharArray { .. }, from) if from.is_string() => value,
             (Type::Tuple(to), Type::Tuple(from)) if to.members.len() == from.members.len() => {
                 if to == from {
                     return Some(value);
@@ -172,12 +172,12 @@ impl Checker<'_> {
     pub(crate) fn nothing(&mut self, ty: &Type, span: Span) -> Option<Expr> {
         Some(match ty {
             ty if ty.is_scalar() => constant(0, ty.clone(), span),
-            Type::Text { .. } | Type::String { .. } => text_constant("", span),
+            Type::CharArray { .. } | Type::String { .. } => string_constant("", span),
             Type::Buffer { .. }
             | Type::HeldStack(_)
             | Type::Array { .. }
             | Type::Named(_)
-            | Type::Struct(_) => Expr::new(ExprKind::Text(Vec::new()), ty.clone(), span),
+            | Type::Struct(_) => Expr::new(ExprKind::ConstantBytes(Vec::new()), ty.clone(), span),
             Type::Tuple(tuple) => {
                 let parts = tuple.members.iter().map(|member| self.nothing(&member.ty, span));
                 let parts = parts.collect::<Option<Vec<_>>>()?;

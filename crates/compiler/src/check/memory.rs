@@ -8,16 +8,16 @@ use kestrel_bpf::helper;
 
 impl Checker<'_> {
     /// An argument that is a text, or the address of one.
-    pub(crate) fn text_argument(&mut self, value: &ast::Expr) -> Checked<Expr> {
+    pub(crate) fn string_argument(&mut self, value: &ast::Expr) -> Checked<Expr> {
         let checked = self.expression(value)?;
-        match checked.ty.is_text() {
+        match checked.ty.is_string() {
             true => Ok(checked),
             false => self.string(checked, self.longest(), None, value.span),
         }
     }
 
     /// Keeps a text in memory, with zeros behind it, in at least so many bytes: their address, and how many they are.
-    pub(crate) fn text_in_memory(
+    pub(crate) fn string_in_memory(
         &mut self,
         text: Expr,
         least: u32,
@@ -25,7 +25,7 @@ impl Checker<'_> {
     ) -> (Expr, u32) {
         let span = text.span;
         let size = (room(&text) + 1).max(least);
-        let variable = self.hidden_variable("text", Type::Text { size });
+        let variable = self.hidden_variable("text", Type::CharArray { size });
         let kind = StatementKind::Set {
             variable,
             value: text,
@@ -36,15 +36,19 @@ impl Checker<'_> {
     }
 
     /// A copy of a text in memory up to its NUL: its address, and the length of the text.
-    pub(crate) fn text_copied(
+    pub(crate) fn string_copied(
         &mut self,
         from: Expr,
         size: u32,
         statements: &mut Vec<Statement>,
     ) -> (Expr, Expr) {
         let span = from.span;
-        let copy = self.hidden_variable("copy", Type::Text { size });
-        let nothing = Expr::new(ExprKind::Text(Vec::new()), Type::Text { size: 1 }, span);
+        let copy = self.hidden_variable("copy", Type::CharArray { size });
+        let nothing = Expr::new(
+            ExprKind::ConstantBytes(Vec::new()),
+            Type::CharArray { size: 1 },
+            span,
+        );
         statements.push(Statement {
             kind: StatementKind::Set {
                 variable: copy,
@@ -75,13 +79,13 @@ impl Checker<'_> {
     }
 
     /// The text that a variable holds.
-    pub(crate) fn text_of(&self, variable: VariableId, span: Span) -> Expr {
+    pub(crate) fn string_of(&self, variable: VariableId, span: Span) -> Expr {
         let ty = self
             .variables
             .get(variable.0 as usize)
             .map_or(Type::U64, |known| known.ty.clone());
         let size = match ty {
-            Type::Text { size } => size,
+            Type::CharArray { size } => size,
             _ => 0,
         };
         let address = Expr::new(ExprKind::VariableAddress(variable), Type::U64, span);

@@ -28,6 +28,7 @@
 pub(crate) mod aggregation;
 mod cast;
 pub(crate) mod checker;
+mod compare;
 mod control;
 mod declared;
 mod each;
@@ -48,7 +49,6 @@ mod record;
 pub mod shape;
 mod statement;
 mod string;
-mod text;
 pub mod tree;
 mod types;
 pub mod uses;

@@ -9,7 +9,7 @@ use super::tree::{
     BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Statement, StatementKind, Type, UnaryOp,
 };
 use super::value::{
-    common, comparison, constant, is_literal, literal_type, narrowed, operation, scaled, text_constant,
+    common, comparison, constant, is_literal, literal_type, narrowed, operation, scaled, string_constant,
 };
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
@@ -60,7 +60,7 @@ impl Checker<'_> {
         if let (ast::BinaryOp::Add, ast::ExprKind::String(one), ast::ExprKind::String(other)) =
             (op, &left.kind, &right.kind)
         {
-            return Ok(text_constant(&format!("{one}{other}"), span));
+            return Ok(string_constant(&format!("{one}{other}"), span));
         }
         match meaning(op) {
             Meaning::Arithmetic(op) => {
@@ -304,7 +304,7 @@ impl Checker<'_> {
     fn compare(&mut self, op: CompareOp, left: Expr, right: Expr, span: Span) -> Checked<Expr> {
         let (left, right) = (self.named_value(left, &right)?, right);
         let (right, left) = (self.named_value(right, &left)?, left);
-        match (left.ty.is_text(), right.ty.is_text()) {
+        match (left.ty.is_string(), right.ty.is_string()) {
             (true, true) => self.compare_strings(op, left, right, span),
             (false, false) if left.ty.is_scalar() && right.ty.is_scalar() => {
                 let signed = common(&left, &right).is_signed();
@@ -332,7 +332,7 @@ impl Checker<'_> {
             Some((one, self.fitted_to(right.clone(), &ty)?, size))
         });
         match fitted {
-            Some((one, other, size)) => Ok(super::text::same_bytes(one, other, size, negated, span)),
+            Some((one, other, size)) => Ok(super::compare::same_bytes(one, other, size, negated, span)),
             None => Err(self.incomparable(&left, &right, span)),
         }
     }
@@ -350,7 +350,7 @@ impl Checker<'_> {
                 "compare it with a string in quotes: probe == \"kprobe:vfs_read\", func == \"vfs_read\"";
             return self.report(Diagnostic::error(span, message).hint(hint));
         }
-        let hint = (is_address(left) && right.ty.is_text() || is_address(right) && left.ty.is_text())
+        let hint = (is_address(left) && right.ty.is_string() || is_address(right) && left.ty.is_string())
             .then(|| "read the string at an address with str()".to_owned());
         let hint = hint.or_else(|| beside(left, right).or_else(|| beside(right, left)));
         let message = format!("{l} cannot be compared with {r}");
@@ -360,7 +360,7 @@ impl Checker<'_> {
     /// A text that stands beside an enumeration is the name of one of its values.
     fn named_value(&mut self, value: Expr, other: &Expr) -> Checked<Expr> {
         let (
-            ExprKind::Text(text),
+            ExprKind::ConstantBytes(text),
             Type::Integer {
                 show: Show::Names(names),
                 ..
@@ -518,20 +518,20 @@ fn logic(and: bool, left: Expr, right: Expr, span: Span) -> Expr {
 
 /// Text to compare with a value of another type.
 fn beside(text: &Expr, other: &Expr) -> Option<String> {
-    if !text.ty.is_text() || other.ty.is_text() {
+    if !text.ty.is_string() || other.ty.is_string() {
         return None;
     }
     let number = |text: &[u8]| {
         let text = std::str::from_utf8(text).ok()?;
         text.trim_end_matches('\0').parse::<i64>().ok()
     };
-    if let ExprKind::Text(text) = &text.kind
+    if let ExprKind::ConstantBytes(text) = &text.kind
         && let Some(number) = number(text)
     {
         return Some(format!("a number stands without quotes: {number}"));
     }
     Some(match (&text.kind, other.constant()) {
-        (ExprKind::Text(_), _) => "compare the string with a string, such as comm".to_owned(),
+        (ExprKind::ConstantBytes(_), _) => "compare the string with a string, such as comm".to_owned(),
         (_, Some(number)) => format!("compare a string with a string: \"{}\"", number.cast_signed()),
         _ => "compare a string with a string, in double quotes if it is known".to_owned(),
     })

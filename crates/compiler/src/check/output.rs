@@ -3,7 +3,7 @@
 
 use super::checker::{Checked, Checker};
 use super::tree::{Action, Destination, Expr, ExprKind, Record, Statement, StatementKind, Type};
-use super::value::{constant, room, text_constant};
+use super::value::{constant, room, string_constant};
 use crate::builtin::Use;
 use crate::context::ProgramKind;
 use crate::lang::ast::{self, Span};
@@ -20,7 +20,7 @@ const KERNEL_VALUES: usize = 12;
 
 /// Most strings of `join`, and most bytes of each.
 const JOINED: u64 = 16;
-const JOINED_TEXT: u32 = 200;
+const JOINED_STRING: u32 = 200;
 
 impl Checker<'_> {
     /// The statement that writes a record of output: `verb` and `text` say what the reader does with `values`.
@@ -97,7 +97,7 @@ impl Checker<'_> {
         let kept = |(field, value): (&Field, &Expr)| {
             let ty = match (&value.kind, &field.ty) {
                 (ExprKind::StackCopy { .. }, _) => None,
-                (_, FieldType::String { max }) => Some(FieldType::Text { size: max + 1 }),
+                (_, FieldType::String { max }) => Some(FieldType::CharArray { size: max + 1 }),
                 (_, FieldType::Bytes { .. }) => self.kept_type(&value.ty),
                 (_, ty) => Some(ty.clone()),
             };
@@ -161,7 +161,7 @@ impl Checker<'_> {
         let statement = |kind| Statement { kind, span };
         let mut statements = Vec::new();
         let mut kept = |checker: &mut Self, value: Expr, size: u32| {
-            let variable = checker.hidden_variable("text", Type::Text { size });
+            let variable = checker.hidden_variable("text", Type::CharArray { size });
             statements.push(statement(StatementKind::Set { variable, value }));
             Expr::new(ExprKind::VariableAddress(variable), Type::U64, span)
         };
@@ -170,7 +170,7 @@ impl Checker<'_> {
             let value = self.printable(value)?;
             words.push(match &value.ty {
                 ty if ty.is_scalar() => value,
-                ty if ty.is_text() => {
+                ty if ty.is_string() => {
                     let size = room(&value) + 1;
                     kept(self, value, size)
                 }
@@ -181,7 +181,7 @@ impl Checker<'_> {
             });
         }
         let size = text.len() as u32 + 1;
-        let line = kept(self, text_constant(text, span), size);
+        let line = kept(self, string_constant(text, span), size);
         let bytes = words.len() as u64 * 8;
         let number = |value: u64| constant(value, Type::U64, span);
         // The helper takes no address where there are no values.
@@ -247,18 +247,18 @@ impl Checker<'_> {
         for place in 0..JOINED {
             let at = constant(place, Type::U64, usage.span);
             let address = self.index(array.clone(), at, usage.span)?;
-            strings.push(self.string(address, JOINED_TEXT, None, usage.span)?);
+            strings.push(self.string(address, JOINED_STRING, None, usage.span)?);
         }
         self.output("join", between, strings, usage.span)
     }
 
     /// Checks a value that is to be printed.
     pub(crate) fn printable(&mut self, value: &ast::Expr) -> Checked<Expr> {
-        let checked = super::text::ternary_as_string(self.expression(value)?);
+        let checked = super::compare::ternary_as_string(self.expression(value)?);
         match (&checked.ty, &checked.kind) {
             // An empty text is written as a NUL, so that its field has a byte.
-            (Type::Text { .. }, ExprKind::Text(known)) if known.is_empty() => {
-                Ok(text_constant("\0", value.span))
+            (Type::CharArray { .. }, ExprKind::ConstantBytes(known)) if known.is_empty() => {
+                Ok(string_constant("\0", value.span))
             }
             _ => Ok(checked),
         }

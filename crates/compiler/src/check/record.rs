@@ -284,7 +284,7 @@ impl Checker<'_> {
     fn unrecordable(&mut self, value: &Expr) -> Reported {
         let hint = match (&value.ty, &value.kind) {
             (Type::Struct(_), _) => Some("record its members one by one"),
-            (Type::Text { size: 0 }, ExprKind::Bytes { .. }) => {
+            (Type::CharArray { size: 0 }, ExprKind::Bytes { .. }) => {
                 Some("its length is not known: str() reads it to its end")
             }
             _ => None,

@@ -95,7 +95,7 @@ pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
     }
     Some(match (a, b) {
         (Type::Integer { .. }, Type::Integer { .. }) => join_integers(a, b),
-        (Type::Text { size: a }, Type::Text { size: b }) => Type::Text { size: *a.max(b) },
+        (Type::CharArray { size: a }, Type::CharArray { size: b }) => Type::CharArray { size: *a.max(b) },
         (Type::Pointer(a), Type::Pointer(b)) => {
             let same = (a.to, a.levels, a.space) == (b.to, b.levels, b.space);
             let plain = |p: &Pointer| p.to == Pointee::Unknown && p.levels == 0;
@@ -235,7 +235,7 @@ fn own_size(ty: &Type) -> Option<u32> {
         Type::Integer { size, .. } => u32::from(*size),
         Type::Bool => 1,
         Type::Pointer(_) => 8,
-        Type::Text { size } => *size,
+        Type::CharArray { size } => *size,
         Type::Tuple(tuple) => tuple.size,
         Type::Named(named) => named.shape().0,
         Type::Buffer { max } => FieldType::Buffer { max: *max }.fixed_size(),
@@ -248,7 +248,7 @@ fn own_size(ty: &Type) -> Option<u32> {
 /// Alignment of a value's offset.
 pub(super) fn alignment(ty: &Type, size: u32) -> u32 {
     match ty {
-        Type::Text { .. } => 1,
+        Type::CharArray { .. } => 1,
         Type::Buffer { .. } => 4,
         Type::Tuple(tuple) => tuple.align,
         Type::Named(named) => named.shape().1,

@@ -433,7 +433,7 @@ impl Checker<'_> {
                 self.without_value.insert(name.clone());
             })?,
         };
-        let value = super::text::ternary_as_string(value);
+        let value = super::compare::ternary_as_string(value);
         match self.find_variable(name) {
             Some(id) => {
                 if op.is_none() {
@@ -464,17 +464,17 @@ impl Checker<'_> {
         let written = ty.map(|ty| self.written_type(ty)).transpose()?;
         let literal = value;
         let value = match value {
-            Some(value) => Some(super::text::ternary_as_string(self.expression(value)?)),
+            Some(value) => Some(super::compare::ternary_as_string(self.expression(value)?)),
             None => None,
         };
         let ty = match (written, &value) {
             (Some(mut ty), _) => {
                 // `string` by itself has the length of what is stored, now or later.
-                let unsized_text = ty == (Type::Text { size: 0 });
-                if unsized_text {
+                let unsized_string = ty == (Type::CharArray { size: 0 });
+                if unsized_string {
                     ty = match &value {
-                        Some(value) if value.ty.is_text() => self.holding(value, false)?,
-                        _ => Type::Text { size: STRING + 1 },
+                        Some(value) if value.ty.is_string() => self.holding(value, false)?,
+                        _ => Type::CharArray { size: STRING + 1 },
                     };
                 }
                 match (&value, &mut ty) {
@@ -484,7 +484,7 @@ impl Checker<'_> {
                     _ => {}
                 }
                 let id = self.new_variable(&name.node, ty.clone(), name.span);
-                if !unsized_text {
+                if !unsized_string {
                     self.written.push(id);
                 }
                 if let (Some(literal), Some(value)) = (literal, &value) {

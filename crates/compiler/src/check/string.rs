@@ -24,7 +24,7 @@ impl Checker<'_> {
     ) -> Checked<Expr> {
         match (value.ty.clone(), value.kind.clone()) {
             (
-                Type::Text { size: 0 },
+                Type::CharArray { size: 0 },
                 ExprKind::Bytes {
                     address,
                     offset,
@@ -41,7 +41,7 @@ impl Checker<'_> {
                 };
                 Ok(read_string(address, Some(own), max, span))
             }
-            (Type::Text { size }, ExprKind::Comm) if max + 1 < size => {
+            (Type::CharArray { size }, ExprKind::Comm) if max + 1 < size => {
                 let name = self.in_memory(value);
                 match &name.kind {
                     // Read as other strings are, whose end says where they were cut.
@@ -53,11 +53,11 @@ impl Checker<'_> {
                     _ => Ok(shortened(Expr { span, ..name }, max)),
                 }
             }
-            (Type::Text { size }, _) => Ok(shortened(Expr { span, ..value }, size.min(max))),
+            (Type::CharArray { size }, _) => Ok(shortened(Expr { span, ..value }, size.min(max))),
             (Type::String { max: own }, ExprKind::ReadString { .. }) => {
                 Ok(shortened(Expr { span, ..value }, own.min(max)))
             }
-            (Type::Pointer(pointer), _) if may_be_text(pointer) => {
+            (Type::Pointer(pointer), _) if may_be_string(pointer) => {
                 // The kernel's types rarely say `__user`: only that which says so is certain.
                 let certain = (pointer.space == Space::User).then_some(Space::User);
                 Ok(read_string(value, space.or(certain), max, span))
@@ -83,7 +83,7 @@ impl Expr {
 }
 
 /// Whether a string can lie at an address.
-fn may_be_text(pointer: Pointer) -> bool {
+fn may_be_string(pointer: Pointer) -> bool {
     let to = matches!(
         pointer.to,
         Pointee::Unknown | Pointee::Char | Pointee::Integer { size: 1, .. }

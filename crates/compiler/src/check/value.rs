@@ -39,14 +39,14 @@ pub(crate) fn is_literal(expr: &Expr) -> bool {
 }
 
 /// A text known now.
-pub(crate) fn text_constant(text: &str, span: Span) -> Expr {
+pub(crate) fn string_constant(text: &str, span: Span) -> Expr {
     bytes_constant(raw::to_bytes(text).into_owned(), span)
 }
 
 /// A text known now, by its bytes.
 pub(crate) fn bytes_constant(bytes: Vec<u8>, span: Span) -> Expr {
     let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX).max(1);
-    Expr::new(ExprKind::Text(bytes), Type::Text { size }, span)
+    Expr::new(ExprKind::ConstantBytes(bytes), Type::CharArray { size }, span)
 }
 
 /// A comparison of scalars, folded where both are known.
@@ -162,9 +162,9 @@ pub(crate) fn shortened(value: Expr, to: u32) -> Expr {
             size: to,
             access,
         },
-        ExprKind::Text(mut bytes) => {
+        ExprKind::ConstantBytes(mut bytes) => {
             bytes.truncate(to as usize);
-            ExprKind::Text(bytes)
+            ExprKind::ConstantBytes(bytes)
         }
         ExprKind::ReadString {
             address,
@@ -193,11 +193,11 @@ pub(crate) fn shortened(value: Expr, to: u32) -> Expr {
             };
             // A chosen text is copied to the stack with a zero byte, in words of 8 bytes.
             let size = (to + 1).next_multiple_of(8);
-            return Expr::new(kind, Type::Text { size }, value.span);
+            return Expr::new(kind, Type::CharArray { size }, value.span);
         }
         kind => return Expr { kind, ..value }, // comm, whose size is fixed
     };
-    Expr::new(kind, Type::Text { size: to }, value.span)
+    Expr::new(kind, Type::CharArray { size: to }, value.span)
 }
 
 /// Note with the names that there are in place of `name`: the nearest names, or else the first ones.
@@ -222,7 +222,7 @@ pub(crate) fn there_are(name: &str, all: &[&str]) -> String {
 /// Bytes in which a text lies, a NUL among them where there is one.
 pub(crate) fn room(text: &Expr) -> u32 {
     match text.ty {
-        Type::Text { size } => size,
+        Type::CharArray { size } => size,
         Type::String { max } => max,
         _ => 0,
     }

@@ -138,8 +138,8 @@ macro_rules! operands {
             | ExprKind::IsTarget(inner)
             | ExprKind::SwapBytes { value: inner, .. }
             | ExprKind::Sequence { value: inner, .. }
-            | ExprKind::TextGlob { text: inner, .. }
-            | ExprKind::TextFind { text: inner, .. }
+            | ExprKind::StringGlob { text: inner, .. }
+            | ExprKind::StringFind { text: inner, .. }
             | ExprKind::Convert { value: inner, .. } => $all.push(inner),
             ExprKind::ReadString { address, length, .. } => {
                 $all.push(address);
@@ -153,10 +153,10 @@ macro_rules! operands {
             | ExprKind::Binary { left, right, .. }
             | ExprKind::Compare { left, right, .. }
             | ExprKind::Logic { left, right, .. }
-            | ExprKind::TextEqual { left, right, .. }
+            | ExprKind::StringEqual { left, right, .. }
             | ExprKind::BytesEqual { left, right, .. }
             | ExprKind::BytesOrder { left, right, .. }
-            | ExprKind::TextBegins {
+            | ExprKind::StringBegins {
                 text: left,
                 with: right,
                 ..
@@ -178,7 +178,7 @@ macro_rules! operands {
             | ExprKind::Tuple(values)
             | ExprKind::HelperCall { operands: values, .. } => $all.extend(values.$iter()),
             ExprKind::Constant(_)
-            | ExprKind::Text(_)
+            | ExprKind::ConstantBytes(_)
             | ExprKind::ContextPointer
             | ExprKind::ElementKey
             | ExprKind::ElementValue

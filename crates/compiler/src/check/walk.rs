@@ -225,7 +225,7 @@ impl Checker<'_> {
                 self.error(index.span, message)
             });
         }
-        if let (Type::Array { element, .. }, ExprKind::Text(known), Some(place)) =
+        if let (Type::Array { element, .. }, ExprKind::ConstantBytes(known), Some(place)) =
             (&base.ty, &base.kind, index.constant())
             && let Type::Integer { size: 1, .. } = **element
             && let Some(byte) = usize::try_from(place).ok().and_then(|place| known.get(place))
@@ -245,7 +245,7 @@ impl Checker<'_> {
         let base = self.in_memory(base);
         let (element, count, spot) = match (base.ty.clone(), base.kind.clone()) {
             (
-                Type::Array { .. } | Type::Text { .. },
+                Type::Array { .. } | Type::CharArray { .. },
                 ExprKind::Bytes {
                     address,
                     offset,
@@ -255,7 +255,7 @@ impl Checker<'_> {
             ) => {
                 let (element, count) = match base.ty.clone() {
                     Type::Array { element, count } => (*element, count),
-                    Type::Text { size } => (Type::integer(1, true), size),
+                    Type::CharArray { size } => (Type::integer(1, true), size),
                     _ => (Type::U64, 0),
                 };
                 let spot = MemoryPlace {
@@ -442,7 +442,7 @@ fn pointer_to(ty: &Type, space: Space) -> Pointer {
             },
             0,
         ),
-        Type::Text { .. } => (Pointee::Char, 0),
+        Type::CharArray { .. } => (Pointee::Char, 0),
         Type::Pointer(inner) => (inner.to, inner.levels.saturating_add(1)),
         _ => (Pointee::Unknown, 0),
     };

@@ -67,8 +67,8 @@ impl ValueType {
                 size: *size,
                 names: names.clone(),
             },
-            FieldType::Text { size } => Self::Text { size: *size },
-            FieldType::InlineString { max } => Self::Text { size: max + 2 },
+            FieldType::CharArray { size } => Self::CharArray { size: *size },
+            FieldType::InlineString { max } => Self::CharArray { size: max + 2 },
             FieldType::Array { element, count } => Self::Array {
                 element: Box::new(Self::recorded(element).filter(Self::is_number)?),
                 count: *count,
@@ -86,6 +86,6 @@ impl ValueType {
     }
 
     fn is_number(&self) -> bool {
-        !matches!(self, Self::Text { .. } | Self::Array { .. })
+        !matches!(self, Self::CharArray { .. } | Self::Array { .. })
     }
 }

@@ -92,7 +92,11 @@ fn arrays_and_large_bytes() {
         ("big", text(100), bytes(arg(0), 0, 100, Access::Kernel)),
         ("small", text(13), bytes(arg(0), 1, 13, Access::Kernel)),
         ("inside", text(7), bytes(ctx(), 9, 7, Access::Context)),
-        ("known", text(10), expr(ExprKind::Text(b"constant\0\0".to_vec()))),
+        (
+            "known",
+            text(10),
+            expr(ExprKind::ConstantBytes(b"constant\0\0".to_vec())),
+        ),
         ("after", int(4, false), num(0x0102_0304)),
     ])];
     assert_eq!(array.tail_max(), 0);

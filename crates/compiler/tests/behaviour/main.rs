@@ -17,5 +17,5 @@ const KERNEL: u64 = 0xffff_8880_1000_0000;
 const USER: u64 = 0x7f00_0000_1000;
 
 fn text(size: u32) -> FieldType {
-    FieldType::Text { size }
+    FieldType::CharArray { size }
 }

@@ -109,7 +109,7 @@ fn unreadable_memory_counts_as_zero_and_strings_are_marked() {
         bench.machine.add_memory(Memory::User, USER + 8, b"(fault)\0");
         let seen = [0xdead_0000, USER, USER + 8].map(|at| bench.run(&[at]).row().get("s").clone());
         let cut = &"(fault)"[..(max as usize).min(7)];
-        let text = |text: &str| Seen::Text(text.to_owned());
+        let text = |text: &str| Seen::String(text.to_owned());
         assert_eq!(seen, [Seen::Fault, text(""), text(cut)], "{max}");
     }
 }
@@ -132,7 +132,7 @@ fn memory_has_all_its_bytes_up_to_what_is_there() {
         (last, 8, "\0end"),
     ] {
         let row = bench.run(&[address, length]).row();
-        assert_eq!(row.get("m"), &Seen::Text(expected.to_owned()), "{length}");
+        assert_eq!(row.get("m"), &Seen::String(expected.to_owned()), "{length}");
     }
     let row = bench.run(&[0xdead_0000, 4]).row();
     assert_eq!(row.get("m"), &Seen::Fault);
@@ -178,7 +178,7 @@ fn strings_of_a_length_are_read_no_further() {
     let body = vec![record(vec![
         ("long", FieldType::String { max: 255 }, of(255)),
         ("short", FieldType::String { max: 5 }, of(5)),
-        ("hello", int(1, false), is_text(of(64), "hello")),
+        ("hello", int(1, false), is_string(of(64), "hello")),
     ])];
     let mut bench = Bench::new(&probe(None, body), &context());
     bench.machine.add_memory(Memory::User, USER, b"hello world");

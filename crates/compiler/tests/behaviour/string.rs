@@ -24,7 +24,7 @@ fn strings_compare_up_to_their_nul() {
             from_memory.clone(),
             bytes(arg(0), 0, 16, Access::Kernel),
         ] {
-            let predicate = is_text(operand.clone(), constant);
+            let predicate = is_string(operand.clone(), constant);
             let body = vec![record(vec![("x", int(1, false), num(1))])];
             let mut bench = Bench::new(&probe(Some(predicate), body), &context());
             bench
@@ -46,7 +46,7 @@ fn strings_in_memory_compare_with_each_other() {
     ];
     for (left, right, expected) in cases {
         for negated in [false, true] {
-            let predicate = expr(ExprKind::TextEqual {
+            let predicate = expr(ExprKind::StringEqual {
                 left: Box::new(string(arg(0), Space::Kernel, 15)),
                 right: Box::new(bytes(arg(0), 32, 16, Access::Kernel)),
                 bytes: 16,
@@ -100,7 +100,7 @@ fn strings_meet_patterns_as_the_pattern_itself_says() {
             bytes(arg(0), 0, 16, Access::Kernel),
             string(arg(0), Space::Kernel, 15),
         ] {
-            let predicate = expr(ExprKind::TextGlob {
+            let predicate = expr(ExprKind::StringGlob {
                 text: Box::new(operand.clone()),
                 glob: glob.clone(),
                 bytes: 16.min(15 + u32::from(matches!(operand.kind, ExprKind::Bytes { .. }))),

@@ -123,7 +123,7 @@ impl Dump<'_> {
         let sign = |signed: &bool| if *signed { "s" } else { "u" };
         match &e.kind {
             ExprKind::Constant(value) => format!("{}", *value as i64),
-            ExprKind::Text(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
+            ExprKind::ConstantBytes(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
             ExprKind::ContextPointer => "ctx".into(),
             ExprKind::ElementKey => "key".into(),
             ExprKind::ElementValue => "value".into(),
@@ -220,7 +220,7 @@ impl Dump<'_> {
                 )
             }
             ExprKind::Variable(id) => format!("(var {})", id.0),
-            ExprKind::TextEqual {
+            ExprKind::StringEqual {
                 left,
                 right,
                 bytes,
@@ -229,7 +229,7 @@ impl Dump<'_> {
                 let op = if *negated { "text!=" } else { "text==" };
                 format!("({op} {} {} {bytes})", self.expr(left), self.expr(right))
             }
-            ExprKind::TextGlob { text, glob, bytes } => {
+            ExprKind::StringGlob { text, glob, bytes } => {
                 format!("(glob {} {glob:?} {bytes})", self.expr(text))
             }
             ExprKind::Bytes {
@@ -267,7 +267,7 @@ impl Dump<'_> {
                     self.expr(value)
                 )
             }
-            ExprKind::TextFind {
+            ExprKind::StringFind {
                 text,
                 needle,
                 bytes,
@@ -276,7 +276,7 @@ impl Dump<'_> {
                 let needle = String::from_utf8_lossy(needle);
                 format!("(find {} {needle:?} {bytes} {prefix})", self.expr(text))
             }
-            ExprKind::TextBegins { text, with, bytes } => {
+            ExprKind::StringBegins { text, with, bytes } => {
                 format!("(begins {} {} {bytes})", self.expr(text), self.expr(with))
             }
             ExprKind::SwapBytes { value, size } => format!("(swap{size} {})", self.expr(value)),

@@ -240,7 +240,7 @@ pub(crate) fn switch() -> Context {
         hidden(field("preempt", ValueType::Bool, argument(0))),
         hidden(field("prev", ValueType::Btf(t.task_pointer), argument(1))),
         hidden(field("next", ValueType::Btf(t.task_pointer), argument(2))),
-        field("prev_comm", ValueType::Text { size: 16 }, rule("prev->comm")),
+        field("prev_comm", ValueType::CharArray { size: 16 }, rule("prev->comm")),
         field("prev_pid", integer(4, true), rule("prev->pid")),
         field(
             "prev_state",
@@ -259,7 +259,11 @@ pub(crate) fn switch() -> Context {
             },
         )),
         field("next_prio", integer(4, true), rule("next_prio + 120")),
-        field("next_comm", ValueType::Text { size: 16 }, rule("args.next->comm")),
+        field(
+            "next_comm",
+            ValueType::CharArray { size: 16 },
+            rule("args.next->comm"),
+        ),
         field("next_pid", integer(4, true), rule("next->pid")),
     ];
     c
@@ -320,7 +324,7 @@ pub(crate) fn entry() -> Context {
         ),
         field(
             "comm",
-            ValueType::Text { size: 16 },
+            ValueType::CharArray { size: 16 },
             Source::ContextArray {
                 offset: 24,
                 bytes: 16,
@@ -375,9 +379,11 @@ pub(crate) fn wide() -> Context {
     let mut c = entry();
     let text = |offset| Source::ContextArray { offset, bytes: 2000 };
     c.fields
-        .insert(1, field("first", ValueType::Text { size: 2000 }, text(200)));
-    c.fields
-        .insert(2, field("larger", ValueType::Text { size: 2008 }, text(2200)));
+        .insert(1, field("first", ValueType::CharArray { size: 2000 }, text(200)));
+    c.fields.insert(
+        2,
+        field("larger", ValueType::CharArray { size: 2008 }, text(2200)),
+    );
     c
 }
 

@@ -37,7 +37,7 @@ pub const SELECTED: u16 = 77;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     Number(i128),
-    Text(String),
+    String(String),
     Fault,
     Stack(Vec<u64>),
     Bytes(Vec<u8>),
@@ -256,7 +256,7 @@ impl Row {
     #[track_caller]
     pub fn text(&self, name: &str) -> &str {
         match self.get(name) {
-            Seen::Text(text) => text,
+            Seen::String(text) => text,
             other => panic!("{name} is {other:?}"),
         }
     }
@@ -282,7 +282,7 @@ fn seen(value: Value<'_>) -> Seen {
         Value::Unsigned { value, .. } => Seen::Number(value.into()),
         Value::Bool(b) => Seen::Number(b.into()),
         Value::Pointer { address, .. } => Seen::Number(address.into()),
-        Value::Text(text) => Seen::Text(String::from_utf8_lossy(text).into_owned()),
+        Value::Text(text) => Seen::String(String::from_utf8_lossy(text).into_owned()),
         Value::Fault => Seen::Fault,
         Value::Stack(frames) => Seen::Stack(frames.iter().collect()),
         other => panic!("{other:?}"),

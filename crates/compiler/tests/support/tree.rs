@@ -137,14 +137,14 @@ pub fn bytes(address: Expr, offset: i32, size: u32, access: Access) -> Expr {
 }
 
 /// `left == "text"`, the NUL included.
-pub fn is_text(left: Expr, text: &str) -> Expr {
+pub fn is_string(left: Expr, text: &str) -> Expr {
     let mut constant = text.as_bytes().to_vec();
     constant.push(0);
     let bytes = constant.len() as u32;
     constant.resize(16.max(constant.len()), 0);
-    expr(ExprKind::TextEqual {
+    expr(ExprKind::StringEqual {
         left: Box::new(left),
-        right: Box::new(expr(ExprKind::Text(constant))),
+        right: Box::new(expr(ExprKind::ConstantBytes(constant))),
         bytes,
         negated: false,
     })

@@ -304,7 +304,7 @@ pub fn table(constant: &[(u16, u32)]) -> EventTable {
         action: None,
         print: None,
     };
-    let text = |size: u32| (size > 16).then(|| ("pad".to_owned(), FieldType::Text { size: size - 16 }));
+    let text = |size: u32| (size > 16).then(|| ("pad".to_owned(), FieldType::CharArray { size: size - 16 }));
     let mut classes: Vec<EventClass> = constant
         .iter()
         .map(|(id, size)| class(*id, text(*size).into_iter().collect()))

@@ -297,9 +297,10 @@ impl Splitter {
             };
             let (offset, size) = (offset as usize, field.ty.fixed_size() as usize);
             let known = match (&value.kind, &field.ty) {
-                (ExprKind::Text(text), FieldType::Text { .. } | FieldType::InlineString { .. }) => {
-                    text.clone()
-                }
+                (
+                    ExprKind::ConstantBytes(text),
+                    FieldType::CharArray { .. } | FieldType::InlineString { .. },
+                ) => text.clone(),
                 (ExprKind::Constant(number), FieldType::Integer { .. } | FieldType::Bool) => {
                     number.to_le_bytes().get(..size)?.to_vec()
                 }

@@ -142,7 +142,7 @@ mod tests {
             id: EventId(1),
             name: "end".to_owned(),
             kind: "end".to_owned(),
-            layout: Layout::new([("value0".to_owned(), FieldType::Text { size: 5000 })]),
+            layout: Layout::new([("value0".to_owned(), FieldType::CharArray { size: 5000 })]),
             action: Some(Action {
                 verb: "print".to_owned(),
                 text: String::new(),

@@ -32,7 +32,7 @@ fn object(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &mut Vec<
     let ty = &snapshot.ty;
     let kind = match &ty.value {
         ValueKind::Aggregation(aggregation) => aggregation.function.json_type(),
-        ValueKind::Scalar(_) | ValueKind::Text { .. } | ValueKind::Whole(_) => "map",
+        ValueKind::Scalar(_) | ValueKind::CharArray { .. } | ValueKind::Whole(_) => "map",
     };
     out.extend_from_slice(format!("{{\"type\": \"{kind}\", \"data\": {{").as_bytes());
     bpftrace_string(ty.title().as_bytes(), out);

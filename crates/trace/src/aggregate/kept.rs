@@ -99,13 +99,13 @@ impl Snapshot {
 impl MapType {
     fn is_sound(&self) -> bool {
         let key = |ty: &FieldType| match ty {
-            FieldType::Text { size } => (1..=MAX_KEY).contains(size),
+            FieldType::CharArray { size } => (1..=MAX_KEY).contains(size),
             FieldType::Stack { .. } => true,
             ty => ty.is_sound(),
         };
         let value = match &self.value {
             ValueKind::Scalar(ty) => ty.integer_size().is_some() && ty.is_sound(),
-            ValueKind::Text { .. } => true,
+            ValueKind::CharArray { .. } => true,
             ValueKind::Whole(ty) => ty.is_sound(),
             ValueKind::Aggregation(aggregation) => aggregation.function.is_sound(aggregation),
         };
@@ -139,9 +139,9 @@ mod tests {
             signed: true,
             base: Base::Decimal,
         };
-        let text = FieldType::Text { size: 16 };
+        let text = FieldType::CharArray { size: 16 };
         let key = |words: [u64; 4]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
-        let fault = u64::from_le_bytes(crate::value::FAULT_IN_TEXT);
+        let fault = u64::from_le_bytes(crate::value::FAULT_IN_STRING);
         let cat = u64::from_le_bytes(*b"cat\0\0\0\0\0");
         let value = |n: u64| vec![n.to_le_bytes().to_vec()];
         let snapshot = |ty: &MapType, elements: Vec<(Vec<u8>, Vec<Vec<u8>>)>| {

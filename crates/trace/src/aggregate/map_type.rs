@@ -61,8 +61,9 @@ pub struct MapType {
 pub enum ValueKind {
     /// A number, address, enumerator or bool, extended to 64 bits.
     Scalar(FieldType),
-    /// `size` bytes of text, zero-padded.
-    Text { size: u32 },
+    /// `char[size]`, zero-padded. Files have the name that it had first.
+    #[serde(rename = "Text")]
+    CharArray { size: u32 },
     /// A value of any type that has a fixed size, as it lies in records (integers in as many bytes as their type has), then zeroes up to a multiple of 8
     /// bytes.
     Whole(FieldType),
@@ -106,7 +107,7 @@ impl ValueKind {
     /// Bytes of a value (on each CPU, for aggregations).
     pub fn size(&self) -> u32 {
         match self {
-            Self::Text { size } => rounded(*size),
+            Self::CharArray { size } => rounded(*size),
             Self::Aggregation(aggregation) => aggregation.function.words(aggregation).saturating_mul(8),
             Self::Scalar(_) => 8,
             Self::Whole(ty) => rounded(ty.fixed_size()),
@@ -121,7 +122,7 @@ impl ValueKind {
     /// Whether zeroes may be a value that was stored, and do not say that none was.
     pub fn may_hold_zeroes(&self) -> bool {
         match self {
-            Self::Scalar(_) | Self::Text { .. } | Self::Whole(_) => true,
+            Self::Scalar(_) | Self::CharArray { .. } | Self::Whole(_) => true,
             Self::Aggregation(aggregation) => aggregation.function.may_be_zero(),
         }
     }
@@ -129,7 +130,7 @@ impl ValueKind {
     /// The function that fills it, if one does: `count`.
     pub fn function(&self) -> Option<&'static str> {
         match self {
-            Self::Scalar(_) | Self::Text { .. } | Self::Whole(_) => None,
+            Self::Scalar(_) | Self::CharArray { .. } | Self::Whole(_) => None,
             Self::Aggregation(aggregation) => Some(aggregation.function.name()),
         }
     }
@@ -137,7 +138,7 @@ impl ValueKind {
     /// Whether its numbers only grow, as those of `count()`.
     pub fn only_grows(&self) -> bool {
         match self {
-            Self::Scalar(_) | Self::Text { .. } | Self::Whole(_) => false,
+            Self::Scalar(_) | Self::CharArray { .. } | Self::Whole(_) => false,
             Self::Aggregation(aggregation) => aggregation.function.only_grows(),
         }
     }

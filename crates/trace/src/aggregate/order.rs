@@ -36,7 +36,7 @@ impl Row {
             ValueKind::Scalar(ty) | ValueKind::Whole(ty) => {
                 matches!(ty, FieldType::Integer { .. } | FieldType::Enumeration { .. })
             }
-            ValueKind::Text { .. } => false,
+            ValueKind::CharArray { .. } => false,
         };
         let by_values = match by_value {
             true => self.weight(ty).cmp(&other.weight(ty)),

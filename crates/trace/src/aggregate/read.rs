@@ -131,7 +131,7 @@ impl Row {
     pub(super) fn is_sound(&self, ty: &MapType) -> bool {
         let value = match (&self.value, &ty.value) {
             (RowValue::Number(_), ValueKind::Scalar(_)) => true,
-            (RowValue::Text(_) | RowValue::Fault, ValueKind::Text { .. }) => true,
+            (RowValue::Text(_) | RowValue::Fault, ValueKind::CharArray { .. }) => true,
             (RowValue::Whole(bytes), kind @ ValueKind::Whole(_)) => bytes.len() == kind.size() as usize,
             (RowValue::Words(words), ValueKind::Aggregation(aggregation)) => {
                 words.len() == aggregation.function.words(aggregation) as usize
@@ -275,8 +275,8 @@ impl RowValue {
                 Some(Self::Number(u64::from_le_bytes(*word)))
             }
             ValueKind::Whole(_) => Some(Self::Whole(values.next()?.to_vec())),
-            ValueKind::Text { size } => Some(
-                match Value::read(&FieldType::Text { size: *size }, values.next()?) {
+            ValueKind::CharArray { size } => Some(
+                match Value::read(&FieldType::CharArray { size: *size }, values.next()?) {
                     Value::Text(text) => Self::Text(text.to_vec()),
                     _ => Self::Fault,
                 },
@@ -434,7 +434,7 @@ mod tests {
             space: Space::User,
             max: 3,
         };
-        let ty = map(vec![stack, FieldType::Text { size: 8 }], kind_of(COUNT));
+        let ty = map(vec![stack, FieldType::CharArray { size: 8 }], kind_of(COUNT));
         let key = |number: i64, pid: u64| {
             let mut key = words(&[0, number.cast_unsigned(), pid]);
             key.extend(b"cat\0\0\0\0\0");
@@ -492,7 +492,10 @@ mod tests {
 
     #[test]
     fn processors_are_added_up_and_rows_sorted() {
-        let ty = map(vec![FieldType::Text { size: 8 }, number(true)], kind_of(COUNT));
+        let ty = map(
+            vec![FieldType::CharArray { size: 8 }, number(true)],
+            kind_of(COUNT),
+        );
         let key = |text: &[u8; 8], n: i64| {
             let mut key = words(&[0]);
             key.extend(text);
@@ -558,7 +561,7 @@ mod tests {
         prop_oneof![
             Just(ValueKind::Scalar(FieldType::Pointer { symbolic: true })),
             Just(ValueKind::Scalar(FieldType::Bool)),
-            (0u32..40).prop_map(|size| ValueKind::Text { size }),
+            (0u32..40).prop_map(|size| ValueKind::CharArray { size }),
             (0..FUNCTIONS.len(), any::<bool>(), any::<[i64; 3]>(), 0..4usize).prop_map(
                 |(which, signed, numbers, count)| {
                     let function = FUNCTIONS[which];
@@ -578,7 +581,7 @@ mod tests {
             kind in any_kind(), keys in 0usize..4, state in proptest::collection::vec(any::<u8>(), 0..80),
             fill in any::<u64>(), odd in 0usize..3,
         ) {
-            let types = [FieldType::Text { size: 5 }, number(false), FieldType::Flags { size: 8, names: [].into() }];
+            let types = [FieldType::CharArray { size: 5 }, number(false), FieldType::Flags { size: 8, names: [].into() }];
             let ty = map(types.into_iter().take(keys).collect(), kind);
             let bytes = |n: usize| -> Vec<u8> { fill.to_le_bytes().into_iter().cycle().take(n).collect() };
             let key = bytes(ty.key_size() as usize + odd / 2);

@@ -115,7 +115,7 @@ mod tests {
             signed: false,
             base: Base::Decimal,
         };
-        let fields = [("id", number), (text, FieldType::Text { size: 8 })];
+        let fields = [("id", number), (text, FieldType::CharArray { size: 8 })];
         EventClass {
             id: EventId(id),
             name: name.to_owned(),

@@ -238,7 +238,7 @@ impl Shape {
                     None => Self::number(name, *size, false, offset, word, record),
                 }
             }
-            (&FieldType::Text { size }, FieldPlace::Fixed { offset }) if size > 0 => Self {
+            (&FieldType::CharArray { size }, FieldPlace::Fixed { offset }) if size > 0 => Self {
                 declared: format!("char {name}[{size}]"),
                 size: size as usize,
                 align: 1,

@@ -154,8 +154,8 @@ impl Read {
             }
         };
         match &field.ty {
-            FieldType::Text { size: 16 } => Self::Short(at),
-            FieldType::Text { size } => Self::Text(at, *size as usize),
+            FieldType::CharArray { size: 16 } => Self::Short(at),
+            FieldType::CharArray { size } => Self::Text(at, *size as usize),
             // Cells with commas have quotes, and what is in arrays has the base that it has.
             FieldType::Array { .. } if words == Words::Cells => Self::Other,
             FieldType::Array { element, count } => match Number::of(words, element) {

@@ -169,7 +169,7 @@ fn fixed(format: &Format, field: &Field, is_text: bool) -> FieldType {
     };
     if let Some(count) = field.array_len {
         if is_text {
-            return FieldType::Text { size: field.size };
+            return FieldType::CharArray { size: field.size };
         }
         // The file says both, and they may contradict each other.
         let size = field

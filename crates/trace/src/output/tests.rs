@@ -106,7 +106,7 @@ fn strings_and_values_are_printed_as_bpftrace_prints_them() {
     };
     let tuple = FieldType::tuple([
         integer(8, true),
-        FieldType::Text { size: 8 },
+        FieldType::CharArray { size: 8 },
         FieldType::tuple([FieldType::Bool, integer(1, true)]),
     ]);
     let nested = [
@@ -228,7 +228,7 @@ fn what_is_not_printed_is_handed_on() {
         b"{\"type\": \"syscall\", \"data\": \"a b c\\n\"}\n"
     );
     let words = FieldType::Array {
-        element: Box::new(FieldType::Text { size: 12 }),
+        element: Box::new(FieldType::CharArray { size: 12 }),
         count: 3,
     };
     let values = [(words, b"/bin/echo\0\0\0'A'".to_vec())];

@@ -38,7 +38,7 @@ fn class(id: u16, name: &str, fields: &[&str]) -> EventClass {
             base: Base::Decimal,
         };
         match name {
-            name if name.ends_with("comm") => FieldType::Text { size: 16 },
+            name if name.ends_with("comm") => FieldType::CharArray { size: 16 },
             "prev_state" | "runtime" => integer(8),
             _ => integer(4),
         }

@@ -12,13 +12,13 @@ use crate::layout::{Base, COPIED_WORDS, FieldType, Names, Space, StackMode};
 
 /// What lies in a fixed number of bytes (of a map's key or value, say) in place of a text that could not be read: no text that was read has
 /// anything behind a NUL there.
-pub const FAULT_IN_TEXT: [u8; 8] = *b"\0(fault)";
+pub const FAULT_IN_STRING: [u8; 8] = *b"\0(fault)";
 
 /// The elements of a string of at most `max` bytes that could not be read: `(fault)`, as far as there is room, and a NUL, which no string that was
 /// read has. Other readers of the trace show the text.
 pub fn fault_in_string(max: u32) -> Vec<u8> {
-    let room = (max as usize).min(FAULT_IN_TEXT.len());
-    let mut mark: Vec<u8> = FAULT_IN_TEXT
+    let room = (max as usize).min(FAULT_IN_STRING.len());
+    let mut mark: Vec<u8> = FAULT_IN_STRING
         .iter()
         .skip(1)
         .copied()
@@ -30,9 +30,9 @@ pub fn fault_in_string(max: u32) -> Vec<u8> {
 
 /// Whether the elements of a string are what [`fault_in_string`] gives.
 fn is_fault(elements: &[u8], max: u32) -> bool {
-    let room = (max as usize).min(FAULT_IN_TEXT.len());
+    let room = (max as usize).min(FAULT_IN_STRING.len());
     match elements.split_last() {
-        Some((0, text)) if elements.len() == room => text == &FAULT_IN_TEXT[1..room],
+        Some((0, text)) if elements.len() == room => text == &FAULT_IN_STRING[1..room],
         _ => false,
     }
 }
@@ -189,12 +189,12 @@ impl<'a> Value<'a> {
                 bits: unsigned(bytes, *size)?,
                 names,
             },
-            &FieldType::Text { size } => match bytes.get(..size as usize)? {
-                marked if marked.starts_with(&FAULT_IN_TEXT) => Self::Fault,
+            &FieldType::CharArray { size } => match bytes.get(..size as usize)? {
+                marked if marked.starts_with(&FAULT_IN_STRING) => Self::Fault,
                 text => Self::Text(until_nul(text)),
             },
             &FieldType::InlineString { max } => match bytes.get(..(max as usize).checked_add(2)?)? {
-                marked if marked.starts_with(&FAULT_IN_TEXT) => Self::Fault,
+                marked if marked.starts_with(&FAULT_IN_STRING) => Self::Fault,
                 text => match until_nul(text) {
                     whole if whole.len() <= max as usize => Self::Text(whole),
                     more => Self::CutText(&more[..max as usize]),
@@ -226,7 +226,7 @@ impl<'a> Value<'a> {
                 true => Self::CutText(until_nul(bytes)),
                 false => Self::Text(until_nul(bytes)),
             },
-            FieldType::Stack { .. } if bytes == FAULT_IN_TEXT => Self::Fault,
+            FieldType::Stack { .. } if bytes == FAULT_IN_STRING => Self::Fault,
             &FieldType::Stack { space, .. } => Self::Stack(Frames {
                 space,
                 mode: None,
@@ -417,16 +417,16 @@ mod tests {
             assert!(matches!(Value::read(&ty, text), Value::Text(read) if read == text));
         }
         assert_eq!(fault_in_string(255), b"(fault)\0");
-        let ty = FieldType::Text { size: 16 };
+        let ty = FieldType::CharArray { size: 16 };
         let mut bytes = [0; 16];
         assert!(matches!(Value::read(&ty, &bytes), Value::Text(b"")));
-        bytes[..8].copy_from_slice(&FAULT_IN_TEXT);
+        bytes[..8].copy_from_slice(&FAULT_IN_STRING);
         assert!(matches!(Value::read(&ty, &bytes), Value::Fault));
     }
 
     #[test]
     fn text_ends_at_its_nul() {
-        let ty = FieldType::Text { size: 4 };
+        let ty = FieldType::CharArray { size: 4 };
         assert_eq!(Value::read(&ty, b"ab\0cd").as_text().unwrap(), "ab");
         let array = FieldType::Array {
             element: Box::new(ty),

@@ -34,7 +34,7 @@ const FUTEX: u64 = 202;
 const READ: u64 = 0;
 
 fn events() -> [EventClass; 4] {
-    let comm = || FieldType::Text { size: 16 };
+    let comm = || FieldType::CharArray { size: 16 };
     let number = || integer(4, true, Base::Decimal);
     let stack = FieldType::Stack {
         space: Space::Kernel,

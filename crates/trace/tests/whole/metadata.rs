@@ -164,7 +164,7 @@ pub fn any_fixed() -> impl Strategy<Value = FieldType> {
             (any_size(), any::<bool>(), any_names())
                 .prop_map(|(size, signed, names)| FieldType::Enumeration { size, signed, names }),
             (any_size(), any_names()).prop_map(|(size, names)| FieldType::Flags { size, names }),
-            (1..40_u32).prop_map(|size| FieldType::Text { size }),
+            (1..40_u32).prop_map(|size| FieldType::CharArray { size }),
             (0..40_u32).prop_map(|max| FieldType::InlineString { max }),
             (0..40_u32).prop_map(|max| FieldType::Buffer { max }),
             any_named().prop_map(FieldType::Named),

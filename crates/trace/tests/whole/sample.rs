@@ -33,7 +33,7 @@ pub fn class(id: u16, kind: &str, name: &str, fields: Vec<(&str, FieldType)>) ->
 
 /// `sched:sched_switch`, with the mix of widths that puts memory order and reading order apart.
 pub fn sched_switch() -> EventClass {
-    let comm = || FieldType::Text { size: 16 };
+    let comm = || FieldType::CharArray { size: 16 };
     let number = || integer(4, true, Base::Decimal);
     let state = FieldType::Flags {
         size: 8,
@@ -132,7 +132,7 @@ pub fn everything() -> EventClass {
             (
                 "lines",
                 FieldType::Array {
-                    element: Box::new(FieldType::Text { size: 3 }),
+                    element: Box::new(FieldType::CharArray { size: 3 }),
                     count: 2,
                 },
             ),
@@ -144,7 +144,7 @@ pub fn everything() -> EventClass {
                 },
             ),
             ("name", FieldType::String { max: 255 }),
-            ("comm", FieldType::Text { size: 5 }),
+            ("comm", FieldType::CharArray { size: 5 }),
             ("arg 0", integer(8, true, Base::Decimal)),
             ("arg_0", integer(2, true, Base::Decimal)),
             ("_end", integer(1, false, Base::Decimal)),

@@ -26,7 +26,7 @@ fn event_field(format: &Format, field: &Field, user_pointers: bool) -> Option<Ev
     };
     let source = match (&field.location, &ty) {
         (Location::DataLoc, ValueType::String) => Source::DataLocation { offset: field.offset },
-        (Location::Inline, ValueType::Text { .. } | ValueType::Array { .. }) => Source::ContextArray {
+        (Location::Inline, ValueType::CharArray { .. } | ValueType::Array { .. }) => Source::ContextArray {
             offset: field.offset,
             bytes: field.size,
         },

@@ -18,7 +18,7 @@ pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) ->
             return None;
         }
         if matches!(text, "char" | "const char") {
-            return Some(ValueType::Text { size: field.size });
+            return Some(ValueType::CharArray { size: field.size });
         }
         let size = u8::try_from(field.size / count)
             .ok()
@@ -119,7 +119,7 @@ mod tests {
     fn types_follow_declaration_and_print_format() {
         let format = Format::parse(FORMAT).unwrap();
         let ty = |name: &str| value_type(&format, format.field(name).unwrap(), false).unwrap();
-        assert_eq!(ty("comm"), ValueType::Text { size: 16 });
+        assert_eq!(ty("comm"), ValueType::CharArray { size: 16 });
         assert_eq!(
             ty("pid"),
             ValueType::Integer {

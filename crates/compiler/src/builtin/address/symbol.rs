@@ -19,7 +19,7 @@ impl Checker<'_> {
 /// The address of the symbol that an argument names; `span` is all of the use.
 pub(super) fn address_of(checker: &mut Checker<'_>, symbol: &ast::Expr, span: Span) -> Checked<u64> {
     let value = checker.expression(symbol)?;
-    let ExprKind::Text(name) = &value.kind else {
+    let ExprKind::ConstantBytes(name) = &value.kind else {
         return Err(checker.error(symbol.span, "the name of a symbol is a string that is known now"));
     };
     let name = String::from_utf8_lossy(name).into_owned();

@@ -15,7 +15,7 @@ pub(crate) static UADDR: Builtin = Builtin {
             return Err(checker.error(usage.span, "the name of a symbol is missing"));
         };
         let value = checker.expression(symbol)?;
-        let ExprKind::Text(name) = &value.kind else {
+        let ExprKind::ConstantBytes(name) = &value.kind else {
             return Err(checker.error(symbol.span, "the name of a symbol is a string that is known now"));
         };
         let name = String::from_utf8_lossy(name).into_owned();

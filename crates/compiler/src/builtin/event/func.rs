@@ -1,7 +1,7 @@
 //! The built-in `func`: the name of the traced function.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
-use crate::check::value::text_constant;
+use crate::check::value::string_constant;
 use kestrel_trace::layout::EventName;
 
 pub(crate) static FUNC: Builtin = Builtin {
@@ -13,7 +13,7 @@ pub(crate) static FUNC: Builtin = Builtin {
         usage.alone(checker)?;
         let context = checker.context;
         if let Some(function) = &context.function {
-            return Ok(text_constant(function, usage.span));
+            return Ok(string_constant(function, usage.span));
         }
         if !context.members.is_empty() && context.members.iter().all(|m| m.function.is_some()) {
             return Ok(checker.event_number(EventName::Function, usage.span));

@@ -1,7 +1,7 @@
 //! The built-in `probe`: the name of the event.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
-use crate::check::value::text_constant;
+use crate::check::value::string_constant;
 use kestrel_trace::layout::EventName;
 
 pub(crate) static PROBE: Builtin = Builtin {
@@ -13,7 +13,7 @@ pub(crate) static PROBE: Builtin = Builtin {
         usage.alone(checker)?;
         let context = checker.context;
         if context.members.is_empty() {
-            return Ok(text_constant(&context.name, usage.span));
+            return Ok(string_constant(&context.name, usage.span));
         }
         Ok(checker.event_number(EventName::Event, usage.span))
     }),

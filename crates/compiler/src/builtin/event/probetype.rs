@@ -1,7 +1,7 @@
 //! The built-in `probetype`: the kind of the event.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
-use crate::check::value::text_constant;
+use crate::check::value::string_constant;
 use crate::context::ProgramKind;
 
 /// The kinds of events whose names begin with them.
@@ -42,7 +42,7 @@ pub(crate) static PROBETYPE: Builtin = Builtin {
             }
             None => "special",
         };
-        Ok(text_constant(kind, usage.span))
+        Ok(string_constant(kind, usage.span))
     }),
 };
 

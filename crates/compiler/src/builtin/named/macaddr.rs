@@ -24,7 +24,7 @@ pub(crate) static MACADDR: Builtin = Builtin {
         };
         let part = match (&array.ty, array.kind.clone()) {
             (
-                Type::Array { .. } | Type::Text { .. },
+                Type::Array { .. } | Type::CharArray { .. },
                 ExprKind::Bytes {
                     address,
                     offset,

@@ -24,7 +24,7 @@ pub(crate) static NTOP: Builtin = Builtin {
         };
         // `pton(…)` is known now.
         let address = match (&address.ty, &address.kind) {
-            (Type::Array { .. }, ExprKind::Text(_)) => checker.in_memory(address),
+            (Type::Array { .. }, ExprKind::ConstantBytes(_)) => checker.in_memory(address),
             _ => address,
         };
         let span = usage.span;
@@ -35,7 +35,7 @@ pub(crate) static NTOP: Builtin = Builtin {
                 (AF_INET, vec![four])
             }
             (
-                Type::Array { .. } | Type::Text { .. } | Type::Struct(_),
+                Type::Array { .. } | Type::CharArray { .. } | Type::Struct(_),
                 ExprKind::Bytes {
                     address: at,
                     offset,

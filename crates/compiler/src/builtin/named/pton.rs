@@ -36,6 +36,6 @@ pub(crate) static PTON: Builtin = Builtin {
             element: Box::new(Type::integer(1, false)),
             count: bytes.len() as u32,
         };
-        Ok(Expr::new(ExprKind::Text(bytes), ty, usage.span))
+        Ok(Expr::new(ExprKind::ConstantBytes(bytes), ty, usage.span))
     }),
 };

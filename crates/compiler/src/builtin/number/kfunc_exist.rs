@@ -24,7 +24,7 @@ pub(super) fn exists(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<bool
         return Err(checker.error(usage.span, "the name of a function is missing"));
     };
     let value = checker.expression(name)?;
-    let ExprKind::Text(name) = &value.kind else {
+    let ExprKind::ConstantBytes(name) = &value.kind else {
         return Err(checker.error(name.span, "the name of a function is a string that is known now"));
     };
     let name = String::from_utf8_lossy(name);

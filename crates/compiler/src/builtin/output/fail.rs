@@ -36,7 +36,7 @@ pub(crate) static FAIL: Builtin = Builtin {
 
 /// A value that is known when the program is compiled, as text.
 fn known_word(value: &Expr) -> Option<String> {
-    if let ExprKind::Text(text) = &value.kind {
+    if let ExprKind::ConstantBytes(text) = &value.kind {
         return Some(String::from_utf8_lossy(text).into_owned());
     }
     let number = value.constant()?;

@@ -15,7 +15,7 @@ pub(crate) static CGROUPID: Builtin = Builtin {
             return Err(checker.error(usage.span, "the path of a control group is missing"));
         };
         let value = checker.expression(path)?;
-        let ExprKind::Text(text) = &value.kind else {
+        let ExprKind::ConstantBytes(text) = &value.kind else {
             return Err(checker.error(
                 path.span,
                 "the path of a control group is a string that is known now",

@@ -10,6 +10,10 @@ pub(crate) static COMM: Builtin = Builtin {
     about: "the thread's name, at most 15 bytes",
     kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
-        Ok(Expr::new(ExprKind::Comm, Type::Text { size: 16 }, usage.span))
+        Ok(Expr::new(
+            ExprKind::Comm,
+            Type::CharArray { size: 16 },
+            usage.span,
+        ))
     }),
 };

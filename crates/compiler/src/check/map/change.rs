@@ -4,8 +4,8 @@ use super::place::Usage;
 use crate::builtin;
 use crate::check::aggregation::PendingAggregation;
 use crate::check::checker::{Checked, Checker, Reported};
+use crate::check::compare::ternary_as_string;
 use crate::check::shape::Stored;
-use crate::check::text::ternary_as_string;
 use crate::check::tree::{Expr, ExprKind, MapChange, MapPlace, Statement, StatementKind, Type, UnaryOp};
 use crate::check::value::{constant, scaled, widened};
 use crate::lang::ast::{self, Span};
@@ -111,7 +111,7 @@ impl Checker<'_> {
         self.globals.shapes.notes_stored(name, narrow);
         // In scripts a bool is no integer.
         let scripts = self.globals.infers_types;
-        let class = |ty: &Type| (ty.is_scalar(), ty.is_text(), scripts && *ty == Type::Bool);
+        let class = |ty: &Type| (ty.is_scalar(), ty.is_string(), scripts && *ty == Type::Bool);
         if class(&holding) != class(&stored_type) {
             let known = self.globals.shapes.stored_type(name).cloned();
             let known = known

@@ -10,7 +10,7 @@ use kestrel_trace::aggregate::{MapType, ValueKind, state};
 use kestrel_trace::layout::FieldType;
 
 /// Bytes of a text in a map whose first text is a constant: room for longer ones.
-const TEXT: u32 = 64;
+const STRING: u32 = 64;
 
 impl Checker<'_> {
     /// The type that a map holds, from all that is stored in it so far.
@@ -29,13 +29,13 @@ impl Checker<'_> {
         if ty.is_scalar() {
             return Ok(ValueKind::Scalar(scalar_type(ty)));
         }
-        if let Type::Text { size } = ty {
+        if let Type::CharArray { size } = ty {
             let size = match self.globals.infers_types {
                 true => size.next_multiple_of(8),
-                false => text_size(value),
+                false => string_size(value),
             };
             if size <= state::MAX_VALUE {
-                return Ok(ValueKind::Text { size });
+                return Ok(ValueKind::CharArray { size });
             }
         }
         match self.kept_type(ty) {
@@ -106,7 +106,7 @@ impl Checker<'_> {
             .iter()
             .any(|(number, _)| *number == map.number);
         let agreed = match (&map.value, kind) {
-            (ValueKind::Text { size }, ValueKind::Text { size: other }) => other <= size,
+            (ValueKind::CharArray { size }, ValueKind::CharArray { size: other }) => other <= size,
             (ValueKind::Aggregation(a), ValueKind::Aggregation(b)) => a.agrees_with(b),
             (ValueKind::Scalar(_), ValueKind::Scalar(_)) => true,
             (ValueKind::Whole(a), ValueKind::Whole(b)) => a == b,
@@ -155,9 +155,9 @@ impl Checker<'_> {
 }
 
 /// Bytes that a map gives a text whose first use this is.
-pub(super) fn text_size(text: &Expr) -> u32 {
+pub(super) fn string_size(text: &Expr) -> u32 {
     match &text.kind {
-        ExprKind::Text(bytes) => (bytes.len() as u32).max(TEXT),
+        ExprKind::ConstantBytes(bytes) => (bytes.len() as u32).max(STRING),
         _ => room(text),
     }
     .next_multiple_of(8)
@@ -200,7 +200,7 @@ pub(super) fn scalar_type(ty: &Type) -> FieldType {
 fn held_words(kind: &ValueKind) -> String {
     match kind {
         ValueKind::Scalar(_) => "a number".to_owned(),
-        ValueKind::Text { size } => format!("a string of up to {size} bytes"),
+        ValueKind::CharArray { size } => format!("a string of up to {size} bytes"),
         ValueKind::Whole(_) => "values of several parts".to_owned(),
         ValueKind::Aggregation(aggregation) => aggregation.function.described(aggregation),
     }

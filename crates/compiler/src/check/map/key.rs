@@ -1,6 +1,6 @@
 //! Keys of maps: their types as they are kept, and that every use of a map has the same.
 
-use super::content::{scalar_type, text_size};
+use super::content::{scalar_type, string_size};
 use crate::check::checker::{Checked, Checker, Reported};
 use crate::check::shape::{is_function_number, join};
 use crate::check::tree::{Expr, ExprKind, Intrinsic, Pointer, Type};
@@ -23,10 +23,10 @@ impl Checker<'_> {
         if value.ty.is_scalar() {
             return Ok((scalar_type(&value.ty), value));
         }
-        if value.ty.is_text() {
+        if value.ty.is_string() {
             return Ok((
-                FieldType::Text {
-                    size: text_size(&value),
+                FieldType::CharArray {
+                    size: string_size(&value),
                 },
                 value,
             ));
@@ -76,7 +76,7 @@ impl Checker<'_> {
     /// Layout of a key of a type in a map.
     pub(super) fn kept_key(&mut self, ty: &Type) -> Option<FieldType> {
         Some(match ty {
-            Type::Text { size } => FieldType::Text {
+            Type::CharArray { size } => FieldType::CharArray {
                 size: size.next_multiple_of(8),
             },
             ty if ty.is_scalar() => scalar_type(ty),
@@ -126,8 +126,8 @@ impl Checker<'_> {
         let mut fitted = (Vec::new(), Vec::new());
         for ((ty, key), joined) in types.into_iter().zip(keys).zip(joined) {
             let (ty, key) = match &joined {
-                Type::Text { size } if key.ty.is_text() => (
-                    FieldType::Text {
+                Type::CharArray { size } if key.ty.is_string() => (
+                    FieldType::CharArray {
                         size: size.next_multiple_of(8),
                     },
                     key,
@@ -182,7 +182,7 @@ impl Checker<'_> {
         }
         for (ty, key) in map.keys.iter().zip(keys) {
             let agreed = match ty {
-                FieldType::Text { size } => key.ty.is_text() && room(key) <= *size,
+                FieldType::CharArray { size } => key.ty.is_string() && room(key) <= *size,
                 FieldType::Stack { space, max } => {
                     matches!(&key.ty, Type::Stack { space: own, max: most, .. } if own == space && most == max)
                 }
@@ -190,11 +190,11 @@ impl Checker<'_> {
                 | FieldType::Array { .. }
                 | FieldType::Named(_)
                 | FieldType::Buffer { .. }
-                | FieldType::HeldStack(_) => !key.ty.is_scalar() && !key.ty.is_text(),
+                | FieldType::HeldStack(_) => !key.ty.is_scalar() && !key.ty.is_string(),
                 _ => key.ty.is_scalar(),
             };
             // In scripts the next round gives all keys the room of the longest string.
-            let grows = self.globals.infers_types && key.ty.is_text();
+            let grows = self.globals.infers_types && key.ty.is_string();
             if !agreed && !grows {
                 let message = format!(
                     "this key is {}, but {} in the first use of {} in {}",
@@ -220,7 +220,7 @@ impl Checker<'_> {
 
     fn in_words(&self, key: &Expr) -> String {
         match &key.ty {
-            Type::Text { .. } | Type::String { .. } => format!("a string of up to {} bytes", room(key)),
+            Type::CharArray { .. } | Type::String { .. } => format!("a string of up to {} bytes", room(key)),
             ty => self.describe(ty),
         }
     }
@@ -233,9 +233,9 @@ fn is_function_address(key: &Expr) -> bool {
 /// The type of a key as it is kept.
 fn key_type(key: &Expr) -> Type {
     match &key.ty {
-        Type::String { max } => Type::Text { size: max + 1 },
-        Type::Text { .. } => match &key.kind {
-            ExprKind::Text(known) => Type::Text {
+        Type::String { max } => Type::CharArray { size: max + 1 },
+        Type::CharArray { .. } => match &key.kind {
+            ExprKind::ConstantBytes(known) => Type::CharArray {
                 size: known.len() as u32 + 1,
             },
             _ => key.ty.clone(),
@@ -273,7 +273,7 @@ pub(super) fn flat<'a>(keys: &[&'a ast::Expr]) -> Vec<&'a ast::Expr> {
 
 fn words(ty: &FieldType) -> String {
     match ty {
-        FieldType::Text { size } => format!("a string of up to {size} bytes"),
+        FieldType::CharArray { size } => format!("a string of up to {size} bytes"),
         FieldType::Stack {
             space: Space::Kernel,
             max,

@@ -23,7 +23,7 @@ impl Checker<'_> {
                 Some(Type::Pointer(pointer)) => Type::Pointer(*pointer),
                 _ => read_type(ty),
             },
-            ValueKind::Text { size } => Type::Text { size: *size },
+            ValueKind::CharArray { size } => Type::CharArray { size: *size },
             ValueKind::Whole(_) => {
                 let Some(ty) = self.globals.held.get(&place.map.number).cloned() else {
                     return Err(self.error(span, "what this map holds is not known here"));

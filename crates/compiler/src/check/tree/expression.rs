@@ -39,8 +39,8 @@ impl Expr {
 pub enum ExprKind {
     /// A scalar known now, extended to 64 bits.
     Constant(u64),
-    /// Bytes known now, zero-padded to the size of its type ([`Type::Text`], where there is room with a NUL; [`Type::Buffer`], [`Type::Array`]).
-    Text(Vec<u8>),
+    /// Bytes known now, zero-padded to the size of its type ([`Type::CharArray`], where there is room with a NUL; [`Type::Buffer`], [`Type::Array`]).
+    ConstantBytes(Vec<u8>),
     /// What register 1 held at the start: the address of the hook's context.
     ContextPointer,
     /// In a loop by a helper: the address of the current element's key, or the index of the iteration.
@@ -119,11 +119,11 @@ pub enum ExprKind {
     Parameter(String),
     /// 1 where the thread of this number is one that the session follows, else 0.
     IsTarget(Box<Expr>),
-    /// 1 where both strings are equal up to their NUL, else 0 (`negated` swaps). Operands are [`ExprKind::Text`],
+    /// 1 where both strings are equal up to their NUL, else 0 (`negated` swaps). Operands are [`ExprKind::ConstantBytes`],
     /// [`ExprKind::Bytes`], [`ExprKind::Comm`] or [`ExprKind::ReadString`]; a constant is always on the right. At most
     /// `bytes` bytes are looked at. With a constant, all `bytes` first bytes must be equal (they include its NUL where
     /// the other operand has room for it); else the comparison ends at the first NUL.
-    TextEqual {
+    StringEqual {
         left: Box<Expr>,
         right: Box<Expr>,
         bytes: u32,
@@ -143,8 +143,8 @@ pub enum ExprKind {
         bytes: u32,
     },
     /// 1 where the pattern stands for the text up to its NUL, of which at most `bytes` bytes are looked at, else 0. The text is not a constant.
-    TextGlob { text: Box<Expr>, glob: Glob, bytes: u32 },
-    /// Not a scalar: `size` bytes at `address + offset` ([`Type::Text`], [`Type::Array`]; [`Type::Struct`] never
+    StringGlob { text: Box<Expr>, glob: Glob, bytes: u32 },
+    /// Not a scalar: `size` bytes at `address + offset` ([`Type::CharArray`], [`Type::Array`]; [`Type::Struct`] never
     /// reaches the back end). Unreadable bytes count as zero.
     Bytes {
         address: Box<Expr>,
@@ -185,7 +185,7 @@ pub enum ExprKind {
     /// An aggregated value of a map as one number, all CPUs together; 0 where the map holds nothing.
     Aggregate(MapPlace),
     /// Whether bytes stand in a text (a constant needle), each up to its NUL; at most so many bytes are looked at.
-    TextFind {
+    StringFind {
         text: Box<Expr>,
         needle: Vec<u8>,
         bytes: u32,
@@ -193,7 +193,7 @@ pub enum ExprKind {
         prefix: bool,
     },
     /// 1 where a text begins with another one, which is looked at up to its NUL and at most so many bytes, else 0.
-    TextBegins {
+    StringBegins {
         text: Box<Expr>,
         with: Box<Expr>,
         bytes: u32,
@@ -217,7 +217,7 @@ pub enum ExprKind {
 pub struct MapPlace {
     /// The map that holds the value.
     pub map: Arc<MapType>,
-    /// One per key of the map: a scalar, or a text ([`ExprKind::Text`], [`ExprKind::Bytes`], [`ExprKind::Comm`], [`ExprKind::ReadString`],
+    /// One per key of the map: a scalar, or a text ([`ExprKind::ConstantBytes`], [`ExprKind::Bytes`], [`ExprKind::Comm`], [`ExprKind::ReadString`],
     /// [`ExprKind::MapValue`]) of which as many bytes count as the map's key has.
     pub keys: Vec<Expr>,
 }

@@ -3,7 +3,7 @@
 //!
 //! **Values.** A *scalar* expression ([`Type::is_scalar`]) is one 64-bit register, zero- or sign-extended from its type's
 //! size. Any other expression denotes bytes in memory and stands only where bytes are wanted: as a field of a
-//! [`Record`] and as an operand of [`ExprKind::TextEqual`].
+//! [`Record`] and as an operand of [`ExprKind::StringEqual`].
 //!
 //! | room | what it holds |
 //! |---|---|

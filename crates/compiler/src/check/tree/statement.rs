@@ -103,7 +103,7 @@ pub struct Record {
     /// | field type | value |
     /// |---|---|
     /// | integer, bool, pointer, enumeration, flags | a scalar, of which the low `size` bytes are stored |
-    /// | text of `size` bytes | `ExprKind::Text` or `ExprKind::Bytes` of that size, or `ExprKind::Comm` (16) |
+    /// | text of `size` bytes | `ExprKind::ConstantBytes` or `ExprKind::Bytes` of that size, or `ExprKind::Comm` (16) |
     /// | array | `ExprKind::Bytes` of the array's size, or `ExprKind::Elements`, one each |
     /// | string | `ExprKind::ReadString` with the same `max` |
     /// | bytes | `ExprKind::ReadMemory` with the same `max` |

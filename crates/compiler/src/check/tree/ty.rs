@@ -17,9 +17,9 @@ pub enum Type {
     Bool,
     /// A scalar: an address.
     Pointer(Pointer),
-    /// `size` bytes of text, up to the first NUL.
-    Text { size: u32 },
-    /// At most `max` bytes of text, without a NUL.
+    /// `char[size]`: a string up to the first NUL.
+    CharArray { size: u32 },
+    /// A string of at most `max` bytes, without a NUL.
     String { max: u32 },
     /// At most `max` bytes of memory.
     Memory { max: u32 },
@@ -76,8 +76,8 @@ impl Type {
     }
 
     /// Whether it is text of either kind.
-    pub(crate) fn is_text(&self) -> bool {
-        matches!(self, Self::Text { .. } | Self::String { .. })
+    pub(crate) fn is_string(&self) -> bool {
+        matches!(self, Self::CharArray { .. } | Self::String { .. })
     }
 
     /// Whether it is a number that may be an address: a whole word, or one that the text names.

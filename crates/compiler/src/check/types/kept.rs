@@ -131,7 +131,7 @@ impl<'a> Checker<'a> {
             Type::Pointer(pointer) => FieldType::Pointer {
                 symbolic: pointer.symbolic,
             },
-            Type::Text { size } if *size > 0 => FieldType::Text { size: *size },
+            Type::CharArray { size } if *size > 0 => FieldType::CharArray { size: *size },
             Type::String { max } => FieldType::String { max: *max },
             Type::Memory { max } => FieldType::Bytes { max: *max },
             Type::Array { element, count } if *count > 0 => FieldType::Array {
@@ -147,7 +147,7 @@ impl<'a> Checker<'a> {
                 max: max.unwrap_or_default(),
                 shown: *shown,
             },
-            Type::Text { .. } | Type::Array { .. } | Type::Struct(_) | Type::Tuple(_) => return None,
+            Type::CharArray { .. } | Type::Array { .. } | Type::Struct(_) | Type::Tuple(_) => return None,
             Type::Named(named) => FieldType::Named(named.clone()),
             Type::Buffer { max } => FieldType::Buffer { max: *max },
             Type::HeldStack(stack) => FieldType::HeldStack(*stack),

@@ -31,7 +31,7 @@ impl<'a> Checker<'a> {
             btf::Type::Ptr(to) => Some(Type::Pointer(pointer_to(btf, to))),
             btf::Type::Array { element, count, .. } => {
                 if is_char(btf, element) {
-                    return Some(Type::Text { size: count });
+                    return Some(Type::CharArray { size: count });
                 }
                 let element = (depth < 8).then(|| self.btf_type_at(element, depth + 1))??;
                 Some(Type::Array {
@@ -132,7 +132,7 @@ impl<'a> Checker<'a> {
                 })
             }
             ValueType::CString { user } => pointer(Pointee::Char, *user),
-            ValueType::Text { size } => Type::Text { size: *size },
+            ValueType::CharArray { size } => Type::CharArray { size: *size },
             ValueType::Array { element, count } => Type::Array {
                 element: Box::new(self.value_type(element)?),
                 count: *count,

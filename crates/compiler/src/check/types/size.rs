@@ -13,7 +13,7 @@ impl<'a> Checker<'a> {
             Type::Integer { size, .. } => Some(u32::from(*size)),
             Type::Bool => Some(1),
             Type::Pointer(_) => Some(8),
-            Type::Text { size } => Some(*size),
+            Type::CharArray { size } => Some(*size),
             Type::String { max } | Type::Memory { max } => Some(*max),
             Type::Array { element, count } => self.size_of(element)?.checked_mul(*count),
             Type::Tuple(tuple) => Some(tuple.size),

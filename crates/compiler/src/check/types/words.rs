@@ -17,7 +17,7 @@ impl<'a> Checker<'a> {
             Type::Bool => whole("bool"),
             Type::Pointer(pointer) if pointer.symbolic => whole("ksym_t"),
             Type::Pointer(pointer) => ("pointer", self.describe_pointer(*pointer)),
-            Type::Text { size } => ("string", format!("string[{size}]")),
+            Type::CharArray { size } => ("string", format!("string[{size}]")),
             Type::String { max } => ("string", format!("string[{}]", max + 1)),
             Type::Memory { max } | Type::Buffer { max } => ("buffer", format!("buffer[{max}]")),
             Type::Array { element, count } => ("array", format!("{}[{count}]", self.spelled_type(element).1)),
@@ -55,7 +55,7 @@ impl<'a> Checker<'a> {
             Type::Integer { .. } => "an integer".to_owned(),
             Type::Bool => "a bool".to_owned(),
             Type::Pointer(pointer) => self.describe_pointer(*pointer),
-            Type::Text { .. } | Type::String { .. } => "a string".to_owned(),
+            Type::CharArray { .. } | Type::String { .. } => "a string".to_owned(),
             Type::Array { element, count } => format!("an array of {count} × {}", self.describe(element)),
             Type::Struct(id) => self
                 .btf()
@@ -88,7 +88,9 @@ impl<'a> Checker<'a> {
         }
         let stored = match (&value.ty, &value.kind) {
             // With the byte that ends it.
-            (Type::Text { .. }, ExprKind::Text(known)) => format!("string[{}]", known.len() + 1),
+            (Type::CharArray { .. }, ExprKind::ConstantBytes(known)) => {
+                format!("string[{}]", known.len() + 1)
+            }
             (ty, _) => self.spelled_type(ty).1,
         };
         let held = self.spelled_type(held).1;

@@ -70,10 +70,10 @@ impl<'a> Checker<'a> {
             }
             None if name.tag.is_none() && name.name == "string" && levels.is_empty() => {
                 match arrays.split_first() {
-                    None => (Type::Text { size: 0 }, arrays),
+                    None => (Type::CharArray { size: 0 }, arrays),
                     Some((length, rest)) => {
                         let size = self.written_length(length, name.span)?;
-                        (Type::Text { size }, rest)
+                        (Type::CharArray { size }, rest)
                     }
                 }
             }
@@ -101,7 +101,7 @@ impl<'a> Checker<'a> {
                 let count = self.written_length(length, name.span)?;
                 let char = name.name == "char" && ty == Type::integer(1, true);
                 ty = match char {
-                    true => Type::Text { size: count },
+                    true => Type::CharArray { size: count },
                     false => Type::Array {
                         element: Box::new(ty),
                         count,
@@ -187,7 +187,7 @@ impl<'a> Checker<'a> {
                 // What lies there is not followed; as an address it is like any other.
                 _ => Pointee::Unknown,
             },
-            Type::Text { .. } => Pointee::Unknown,
+            Type::CharArray { .. } => Pointee::Unknown,
             other => {
                 let message = format!("there is no address of {} in the language", self.describe(&other));
                 return Err(self.error(span, message));

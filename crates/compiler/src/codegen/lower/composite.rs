@@ -1,7 +1,7 @@
 //! Code for composite values (strings, tuples, arrays, structs): they are put together and copied in memory.
 
 use super::Lower;
-use super::text::Bytes;
+use super::bytes::Bytes;
 use crate::check::tree::{Access, Expr, ExprKind, MapPlace, Type};
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, BlockId, Condition, Slot, Vreg, Width, helper};
@@ -40,7 +40,7 @@ impl Lower<'_> {
             Type::Integer { size, .. } => u32::from(*size),
             Type::Bool => 1,
             Type::Pointer(_) => 8,
-            Type::Text { size } => *size,
+            Type::CharArray { size } => *size,
             Type::String { max } => max + 1,
             Type::Tuple(tuple) => tuple.size,
             Type::Named(named) => named.shape().0,
@@ -92,11 +92,11 @@ impl Lower<'_> {
             self.clear_bytes(slot, at, offset + size);
             return Ok(());
         }
-        if value.ty.is_text() {
-            return self.text_into(value, slot, offset, size);
+        if value.ty.is_string() {
+            return self.string_into(value, slot, offset, size);
         }
         match &value.kind {
-            ExprKind::Text(known) => {
+            ExprKind::ConstantBytes(known) => {
                 self.store_known(known, size, slot, offset);
                 return Ok(());
             }

@@ -9,7 +9,7 @@ use crate::lang::glob::{Glob, Item};
 
 impl Lower<'_> {
     /// Ends the current block: goes to `yes` where a string matches the pattern; at most `bytes` bytes are looked at.
-    pub(super) fn text_glob(
+    pub(super) fn string_glob(
         &mut self,
         text: &Expr,
         glob: &Glob,

@@ -10,7 +10,7 @@
 //! each other, so values of one CPU are added to atomically, too.
 
 use super::Lower;
-use super::text::Bytes;
+use super::bytes::Bytes;
 use crate::builtin;
 use crate::check::tree::{Expr, ExprKind, MapChange, MapPlace};
 use crate::error::Error;
@@ -124,12 +124,12 @@ impl Lower<'_> {
         Ok(result)
     }
 
-    /// A text that the map holds, brought to the stack.
-    pub(super) fn map_text(&mut self, place: &MapPlace) -> Result<Bytes, Error> {
+    /// A string that the map holds, brought to the stack.
+    pub(super) fn map_string(&mut self, place: &MapPlace) -> Result<Bytes, Error> {
         let size = place.map.value.size();
         let slot = self.b.slot(size, 8);
         let to = self.b.slot_address(slot, 0);
-        self.store_text(&[], size, to, 0);
+        self.store_string(&[], size, to, 0);
         self.if_there(place, &mut |lower, element| {
             let to = lower.b.slot_address(slot, 0);
             lower.copy(Bytes::at(element), size, to, 0);
@@ -173,7 +173,7 @@ impl Lower<'_> {
         }
         for ((ty, key), offset) in map.keys.iter().zip(&place.keys).zip(map.key_offsets()) {
             match ty {
-                FieldType::Text { .. } => self.text_into(key, slot, offset, MapType::key_room(ty))?,
+                FieldType::CharArray { .. } => self.string_into(key, slot, offset, MapType::key_room(ty))?,
                 FieldType::Stack { space, .. } => self.stack_into(*space, map, slot, offset),
                 FieldType::HeldStack(held) if held.frames == Frames::Numbered => {
                     self.stack_into(held.space, map, slot, offset);
@@ -365,7 +365,9 @@ impl Lower<'_> {
         let size = place.map.value.size();
         let slot = self.b.slot(size, 8);
         match &place.map.value {
-            ValueKind::Text { size: text } => self.text_into(value, slot, 0, text.next_multiple_of(8))?,
+            ValueKind::CharArray { size: text } => {
+                self.string_into(value, slot, 0, text.next_multiple_of(8))?
+            }
             ValueKind::Whole(ty) => {
                 self.clear(slot, ty.fixed_size() / 8 * 8, size);
                 self.put(value, slot, 0, ty.fixed_size())?;
@@ -404,7 +406,7 @@ impl Lower<'_> {
                 span: self.b.span(),
             });
         };
-        self.store_text(&[], map.value.size(), element, 0);
+        self.store_string(&[], map.value.size(), element, 0);
         Ok(())
     }
 
@@ -418,7 +420,7 @@ impl Lower<'_> {
             ValueKind::Aggregation(aggregation) => {
                 builtin::lower_aggregation(aggregation.function.name()).map(|lower| (lower, aggregation))
             }
-            ValueKind::Scalar(_) | ValueKind::Text { .. } | ValueKind::Whole(_) => None,
+            ValueKind::Scalar(_) | ValueKind::CharArray { .. } | ValueKind::Whole(_) => None,
         };
         let Some((lower, aggregation)) = lower else {
             return Err(Error::Malformed {
@@ -499,7 +501,7 @@ impl Lower<'_> {
 /// Whether a value is known not to be kept as zeroes.
 fn is_never_zeroes(value: &Expr) -> bool {
     match &value.kind {
-        ExprKind::Text(text) => text.first().is_some_and(|byte| *byte != 0),
+        ExprKind::ConstantBytes(text) => text.first().is_some_and(|byte| *byte != 0),
         _ => value.constant().is_some_and(|known| known != 0),
     }
 }

@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod bucket;
+mod bytes;
 mod callback;
 mod composite;
 mod failure;
@@ -15,7 +16,6 @@ mod record;
 mod search;
 mod stack_copy;
 mod string;
-mod text;
 mod value;
 mod value_cache;
 

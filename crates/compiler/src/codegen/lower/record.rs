@@ -9,8 +9,8 @@
 //! ```
 
 use super::Lower;
+use super::bytes::Bytes;
 use super::string::string_room;
-use super::text::Bytes;
 use super::value::width;
 use crate::check::tree::{Access, Destination, Expr, ExprKind, Intrinsic, Record};
 use crate::context::{EventNumber, ProgramKind};
@@ -20,7 +20,7 @@ use crate::sink::Size;
 use kestrel_bpf::code::SourceRange as Span;
 use kestrel_trace::event::is_long;
 use kestrel_trace::layout::{EventName, Field, FieldType, Layout, Space};
-use kestrel_trace::value::{FAULT_IN_TEXT, fault_in_string};
+use kestrel_trace::value::{FAULT_IN_STRING, fault_in_string};
 
 /// Offsets of the common context: process and thread id, `u32` each.
 const PID: i16 = 8;
@@ -176,7 +176,7 @@ impl Lower<'_> {
         self.b.materialize(number)
     }
 
-    /// Whether it is an event that the text names: its number is compared with theirs.
+    /// Whether it is an event that the string names: its number is compared with theirs.
     pub(super) fn event_is(&mut self, what: EventName, text: &str) -> Result<Vreg, Error> {
         let (first, stride) = match self.context.number {
             EventNumber::Constant(number) => (number, 1),
@@ -241,7 +241,7 @@ impl Lower<'_> {
             (FieldType::StackCopy { max, .. }, ExprKind::StackCopy { bytes }) => {
                 Plan::Tail(self.stage_stack_copy(*max, *bytes, value.span)?)
             }
-            (_, ExprKind::Text(text)) => Plan::Text(text),
+            (_, ExprKind::ConstantBytes(text)) => Plan::Text(text),
             (FieldType::Array { element, .. }, ExprKind::Elements(values)) => {
                 let parts = values.iter().map(|value| self.prepare(element, value));
                 Plan::Elements(parts.collect::<Result<_, _>>()?)
@@ -263,7 +263,7 @@ impl Lower<'_> {
                 }
             }
             (_, ExprKind::Bytes { .. } | ExprKind::Comm)
-            | (FieldType::Text { .. }, ExprKind::MapValue(_) | ExprKind::Ternary { .. }) => {
+            | (FieldType::CharArray { .. }, ExprKind::MapValue(_) | ExprKind::Ternary { .. }) => {
                 Plan::Copy(self.stage(value, u32::MAX)?)
             }
             (_, ExprKind::Tuple(_) | ExprKind::Sequence { .. } | ExprKind::Ternary { .. })
@@ -298,7 +298,7 @@ impl Lower<'_> {
     /// A value as it is kept, put together before there is a record.
     fn kept<'e>(&mut self, ty: &FieldType, value: &Expr) -> Result<Plan<'e>, Error> {
         let size = fixed_size(ty);
-        if value.ty.is_text() {
+        if value.ty.is_string() {
             return Ok(Plan::Copy(self.stage(value, u32::MAX)?));
         }
         let slot = self.b.slot(size.max(1).next_multiple_of(8), 8);
@@ -377,7 +377,7 @@ impl Lower<'_> {
             helper::GET_STACK,
             &[context.into(), place.into(), (max * 8).into(), flags.into()],
         );
-        self.bounded(slot, length, max * 8, !7, &FAULT_IN_TEXT)
+        self.bounded(slot, length, max * 8, !7, &FAULT_IN_STRING)
     }
 
     /// Flags of the stack helper: whose stack, and how many frames at its top are left out.
@@ -406,7 +406,7 @@ impl Lower<'_> {
         self.b.branch(Condition::Greater, result, max, error, next);
         self.b.switch_to(error);
         let to = self.b.slot_address(slot, 0);
-        self.store_text(instead, instead.len() as u32, to, 0);
+        self.store_string(instead, instead.len() as u32, to, 0);
         self.b.assign(result, instead.len() as i64);
         self.b.jump(next);
         self.b.switch_to(next);
@@ -485,7 +485,7 @@ impl Lower<'_> {
                 self.b.store(width, to, offset, *value);
             }
             Plan::Copy(bytes) => self.copy(*bytes, fixed_size(ty), to, offset),
-            Plan::Text(text) => self.store_text(text, fixed_size(ty), to, offset),
+            Plan::Text(text) => self.store_string(text, fixed_size(ty), to, offset),
             Plan::Read { from, access } => {
                 let place = self.b.add(to, offset);
                 let helper = self.reader(*access);
@@ -577,7 +577,7 @@ fn scalar_size(ty: &FieldType) -> Option<u8> {
 /// Bytes of a field of fixed size.
 pub(super) fn fixed_size(ty: &FieldType) -> u32 {
     match ty {
-        FieldType::Text { size } => *size,
+        FieldType::CharArray { size } => *size,
         FieldType::Array { element, count } => fixed_size(element) * count,
         FieldType::Composite(composite) => composite.size,
         other => scalar_size(other).map_or_else(|| other.fixed_size(), u32::from),

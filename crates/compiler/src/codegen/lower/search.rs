@@ -1,14 +1,14 @@
-//! Looking for known bytes in a text: a loop over the places where they may begin.
+//! Looking for known bytes in a string: a loop over the places where they may begin.
 
 use super::Lower;
-use super::text::Bytes;
+use super::bytes::Bytes;
 use crate::check::tree::Expr;
 use crate::error::Error;
 use crate::ir::{BlockId, Condition, Vreg, Width};
 
 impl Lower<'_> {
-    /// Ends the current block: goes to `yes` where the text begins with the other up to its NUL.
-    pub(super) fn text_begins(
+    /// Ends the current block: goes to `yes` where the string begins with the other up to its NUL.
+    pub(super) fn string_begins(
         &mut self,
         text: &Expr,
         with: &Expr,
@@ -44,7 +44,7 @@ impl Lower<'_> {
     }
 
     /// Where the bytes begin first, or -1; with `prefix` only the first place counts.
-    pub(super) fn text_find(
+    pub(super) fn string_find(
         &mut self,
         text: &Expr,
         needle: &[u8],

@@ -104,10 +104,10 @@ impl Lower<'_> {
                 Ok(self.b.compare(condition(*op, *signed), left, right))
             }
             ExprKind::Logic { .. }
-            | ExprKind::TextEqual { .. }
+            | ExprKind::StringEqual { .. }
             | ExprKind::BytesEqual { .. }
-            | ExprKind::TextBegins { .. }
-            | ExprKind::TextGlob { .. } => self.truth(expr),
+            | ExprKind::StringBegins { .. }
+            | ExprKind::StringGlob { .. } => self.truth(expr),
             ExprKind::Ternary {
                 condition,
                 then,
@@ -150,12 +150,12 @@ impl Lower<'_> {
                 Ok(self.b.map_pointer(map))
             }
             ExprKind::Aggregate(place) => self.aggregation_value(place),
-            ExprKind::TextFind {
+            ExprKind::StringFind {
                 text,
                 needle,
                 bytes,
                 prefix,
-            } => self.text_find(text, needle, *bytes, *prefix),
+            } => self.string_find(text, needle, *bytes, *prefix),
             ExprKind::BytesOrder { left, right, bytes } => self.bytes_order(left, right, *bytes),
             ExprKind::SwapBytes { value, size } => {
                 let value = self.value(value)?;
@@ -165,7 +165,7 @@ impl Lower<'_> {
             ExprKind::DividedByZero => Ok(self.divided_by_zero()),
             ExprKind::OutsideOfArray => Ok(self.outside_of_array()),
             ExprKind::EventIs { what, text } => self.event_is(*what, text),
-            ExprKind::Text(_)
+            ExprKind::ConstantBytes(_)
             | ExprKind::Bytes { .. }
             | ExprKind::Elements(_)
             | ExprKind::Tuple(_)
@@ -423,14 +423,14 @@ impl Lower<'_> {
                 let right = self.operand(right)?;
                 self.b.branch(condition(*op, *signed), left, right, yes, no);
             }
-            ExprKind::TextEqual {
+            ExprKind::StringEqual {
                 left,
                 right,
                 bytes,
                 negated,
             } => {
                 let (equal, different) = if *negated { (no, yes) } else { (yes, no) };
-                self.text_equal(left, right, *bytes, equal, different)?;
+                self.string_equal(left, right, *bytes, equal, different)?;
             }
             ExprKind::BytesEqual {
                 left,
@@ -441,8 +441,10 @@ impl Lower<'_> {
                 let (equal, different) = if *negated { (no, yes) } else { (yes, no) };
                 self.bytes_equal([left, right], *bytes, equal, different)?;
             }
-            ExprKind::TextBegins { text, with, bytes } => self.text_begins(text, with, *bytes, (yes, no))?,
-            ExprKind::TextGlob { text, glob, bytes } => self.text_glob(text, glob, *bytes, (yes, no))?,
+            ExprKind::StringBegins { text, with, bytes } => {
+                self.string_begins(text, with, *bytes, (yes, no))?
+            }
+            ExprKind::StringGlob { text, glob, bytes } => self.string_glob(text, glob, *bytes, (yes, no))?,
             _ => {
                 let value = self.value(expr)?;
                 self.b.branch(Condition::NotEqual, value, 0, yes, no);

@@ -171,7 +171,7 @@ impl Config {
         let given = match value.parse() {
             Ok(number) => SettingValue::Number(number),
             Err(_) if value == "true" || value == "false" => SettingValue::Truth(value == "true"),
-            Err(_) => SettingValue::Text(value.to_owned()),
+            Err(_) => SettingValue::String(value.to_owned()),
         };
         setting.set(self, &given)?;
         self.environment.push(setting.name);
@@ -183,7 +183,7 @@ fn given(value: &Expr) -> Option<SettingValue> {
     match &value.kind {
         ExprKind::Integer { value, .. } => Some(SettingValue::Number(*value)),
         ExprKind::Bool(value) => Some(SettingValue::Truth(*value)),
-        ExprKind::String(text) | ExprKind::Identifier(text) => Some(SettingValue::Text(text.clone())),
+        ExprKind::String(text) | ExprKind::Identifier(text) => Some(SettingValue::String(text.clone())),
         _ => None,
     }
 }

@@ -8,8 +8,8 @@ use crate::lang::ast::ExprKind;
 pub(super) enum SettingValue {
     Number(u64),
     Truth(bool),
-    /// A word or a text.
-    Text(String),
+    /// A word or a string.
+    String(String),
 }
 
 /// A setting: its name, what it means in a sentence, and how it is set.
@@ -334,12 +334,12 @@ impl Setting {
             {
                 *part(config) = Some(*value);
             }
-            (Kind::Text(part), SettingValue::Text(text)) => part(config).clone_from(text),
+            (Kind::Text(part), SettingValue::String(text)) => part(config).clone_from(text),
             (Kind::Text(part), SettingValue::Number(value)) => *part(config) = value.to_string(),
-            (Kind::OneOf(words, part), SettingValue::Text(text)) if words.contains(&text.as_str()) => {
+            (Kind::OneOf(words, part), SettingValue::String(text)) if words.contains(&text.as_str()) => {
                 part(config).clone_from(text);
             }
-            (Kind::Missing(part), SettingValue::Text(text)) => {
+            (Kind::Missing(part), SettingValue::String(text)) => {
                 let values = [
                     ("error", MissingProbes::Error),
                     ("warn", MissingProbes::Warn),
@@ -347,7 +347,7 @@ impl Setting {
                 ];
                 *part(config) = self.one_of(&values, text)?;
             }
-            (Kind::Stack(part), SettingValue::Text(text)) => {
+            (Kind::Stack(part), SettingValue::String(text)) => {
                 let values = [
                     ("bpftrace", StackMode::Bpftrace),
                     ("perf", StackMode::Perf),
@@ -356,7 +356,7 @@ impl Setting {
                 ];
                 *part(config) = self.one_of(&values, text)?;
             }
-            (Kind::Cache(part), SettingValue::Text(text)) => {
+            (Kind::Cache(part), SettingValue::String(text)) => {
                 let values = [
                     ("per_program", SymbolCache::PerProgram),
                     ("per_pid", SymbolCache::PerPid),
@@ -367,7 +367,7 @@ impl Setting {
             // Older versions had numbers for whether, and for how.
             (Kind::Cache(part), SettingValue::Number(0)) => *part(config) = Some(SymbolCache::None),
             (Kind::Cache(part), SettingValue::Number(1)) => *part(config) = Some(SymbolCache::PerPid),
-            (Kind::Unstable(part), SettingValue::Text(text)) => {
+            (Kind::Unstable(part), SettingValue::String(text)) => {
                 let values = [
                     ("error", Unstable::Error),
                     ("warn", Unstable::Warn),
@@ -383,7 +383,7 @@ impl Setting {
             }
             (_, SettingValue::Number(value)) => return Err(self.wrong(&value.to_string())),
             (_, SettingValue::Truth(value)) => return Err(self.wrong(&value.to_string())),
-            (_, SettingValue::Text(text)) => return Err(self.wrong(text)),
+            (_, SettingValue::String(text)) => return Err(self.wrong(text)),
         }
         Ok(())
     }

@@ -32,8 +32,8 @@ pub(super) enum TokenKind<'a> {
     PositionalCount,
     /// A number, its suffix applied.
     Integer { value: u64, unsigned: bool },
-    /// A text, its escapes resolved.
-    Text(String),
+    /// A string, its escapes resolved.
+    String(String),
     /// An operator or bracket.
     Sign(&'static str),
     /// Something that is no token, for which a diagnostic has been reported.
@@ -352,7 +352,7 @@ impl<'a> Lexer<'a> {
         match read_quoted(self.rest()) {
             Ok((text, bytes)) => {
                 self.at += bytes;
-                TokenKind::Text(text)
+                TokenKind::String(text)
             }
             Err(QuoteTrouble::Open) => {
                 let rest = self.rest();
@@ -453,7 +453,7 @@ mod tests {
     fn strings_resolve_escapes() {
         assert_eq!(
             kinds(r#""a\n\x41\101\"\\""#).0,
-            [TokenKind::Text("a\nAA\"\\".to_owned())]
+            [TokenKind::String("a\nAA\"\\".to_owned())]
         );
         assert_eq!(kinds("\"open\nx").1, 1);
         assert_eq!(kinds(r#""\q" 1"#).0.len(), 2);

@@ -143,7 +143,7 @@ impl Parser<'_> {
         self.in_predicate
             && match self.peek(0) {
                 TokenKind::End | TokenKind::Sign("{" | "}" | ";" | "/") => true,
-                TokenKind::Word("handler") => matches!(self.peek(1), TokenKind::Text(_)),
+                TokenKind::Word("handler") => matches!(self.peek(1), TokenKind::String(_)),
                 _ => false,
             }
     }
@@ -284,7 +284,7 @@ impl Parser<'_> {
         let Token { kind, .. } = self.take();
         let kind = match kind {
             TokenKind::Integer { value, unsigned } => ExprKind::Integer { value, unsigned },
-            TokenKind::Text(text) => ExprKind::String(text),
+            TokenKind::String(text) => ExprKind::String(text),
             TokenKind::Variable(name) => ExprKind::Variable(name.to_owned()),
             TokenKind::Positional(index) => ExprKind::Positional { index, count: false },
             TokenKind::PositionalCount => ExprKind::Positional {

@@ -128,7 +128,7 @@ impl Parser<'_> {
     fn import(&mut self) -> Parsed<Spanned<String>> {
         self.take();
         let span = self.token.span;
-        let TokenKind::Text(path) = &self.token.kind else {
+        let TokenKind::String(path) = &self.token.kind else {
             return Err(self.unexpected("a path in double quotes"));
         };
         let node = path.clone();
@@ -396,7 +396,7 @@ impl Parser<'_> {
     fn object_handler(&mut self) -> Option<Spanned<String>> {
         let start = self.start();
         self.take();
-        let TokenKind::Text(path) = &self.token.kind else {
+        let TokenKind::String(path) = &self.token.kind else {
             self.unexpected("the path of a compiled BPF object in quotes");
             self.skip_item();
             return None;

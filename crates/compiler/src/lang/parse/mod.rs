@@ -309,7 +309,7 @@ impl<'a> Parser<'a> {
         }
         let there = match &self.token.kind {
             TokenKind::End => "the end of the text".to_owned(),
-            TokenKind::Text(_) => "a string".to_owned(),
+            TokenKind::String(_) => "a string".to_owned(),
             _ => format!("\"{}\"", self.source(self.token.span)),
         };
         let message = format!("expected {wanted}, not {there}");

@@ -186,7 +186,7 @@ fn begins_operand(kind: &TokenKind<'_>) -> bool {
         | TokenKind::Map(_)
         | TokenKind::Positional(_)
         | TokenKind::Integer { .. }
-        | TokenKind::Text(_) => true,
+        | TokenKind::String(_) => true,
         TokenKind::Sign(sign) => *sign == "(",
         _ => false,
     }

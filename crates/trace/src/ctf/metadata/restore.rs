@@ -291,7 +291,7 @@ fn field_type(ty: &Type, hint: Option<&Hint>) -> Option<FieldType> {
         (Type::Array(_, Length::Field(_)), Some(Hint::String { max })) => FieldType::String { max: *max },
         (Type::Array(_, Length::Field(_)), Some(Hint::Bytes { max })) => FieldType::Bytes { max: *max },
         (Type::Array(element, Length::Constant(size)), None) if is_text(element) => {
-            FieldType::Text { size: *size }
+            FieldType::CharArray { size: *size }
         }
         (Type::Array(element, Length::Constant(count)), _) => FieldType::Array {
             element: Box::new(field_type(element, hint)?),

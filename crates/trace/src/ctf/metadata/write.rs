@@ -210,7 +210,7 @@ fn declared(
                 container
             }
         }
-        FieldType::Text { .. } | FieldType::InlineString { .. } => {
+        FieldType::CharArray { .. } | FieldType::InlineString { .. } => {
             _ = write!(counts, "[{}]", ty.fixed_size());
             "char_t".into()
         }

@@ -24,7 +24,7 @@ fn number(value: i64) -> Given {
 
 fn text(value: &str) -> Given {
     let size = value.len() as u32 + 1;
-    (FieldType::Text { size }, [value.as_bytes(), b"\0"].concat())
+    (FieldType::CharArray { size }, [value.as_bytes(), b"\0"].concat())
 }
 
 fn buffer(value: &[u8]) -> Given {
@@ -175,7 +175,7 @@ fn formats_and_arguments_are_held_against_each_other() {
             .map(|it| it.wrong.to_string())
             .collect()
     };
-    let string = FieldType::Text { size: 2 };
+    let string = FieldType::CharArray { size: 2 };
     assert_eq!(
         words("%d %d", &[integer(8, true)]),
         ["not enough arguments for format string (1 supplied, 2 expected)"]

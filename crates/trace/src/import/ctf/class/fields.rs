@@ -187,7 +187,7 @@ fn field_type(ty: &Type) -> Option<FieldType> {
             }
         }
         Type::Array(element, count) => match &**element {
-            element if is_character(element) && *count > 0 => FieldType::Text {
+            element if is_character(element) && *count > 0 => FieldType::CharArray {
                 size: u32::try_from(*count).ok()?,
             },
             Type::Integer(_) | Type::Float { .. } if (1..=ELEMENTS).contains(count) => FieldType::Array {

@@ -27,12 +27,12 @@ fn read(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
     };
     let value = checker.expression(address)?;
     let own = match (&value.kind, &value.ty) {
-        (ExprKind::Text(known), _) => Some(known.len() as u32),
-        (ExprKind::Bytes { size, .. }, Type::Array { .. } | Type::Text { .. }) => Some(*size),
+        (ExprKind::ConstantBytes(known), _) => Some(known.len() as u32),
+        (ExprKind::Bytes { size, .. }, Type::Array { .. } | Type::CharArray { .. }) => Some(*size),
         _ => None,
     };
     let (length, max) = limits(checker, usage, (args.get(1), args.get(2)), own)?;
-    if let (ExprKind::Text(known), Some(length)) = (&value.kind, length.constant()) {
+    if let (ExprKind::ConstantBytes(known), Some(length)) = (&value.kind, length.constant()) {
         return Ok(known_bytes(known, length.min(max.into()) as usize, usage.span));
     }
     let (value, space) = place(checker, value, address.span)?;
@@ -81,14 +81,14 @@ fn known_bytes(known: &[u8], length: usize, span: ast::Span) -> Expr {
     let mut bytes = (length as u32).to_le_bytes().to_vec();
     bytes.extend(known.iter().copied().chain(std::iter::repeat(0)).take(length));
     let max = (length as u32).max(1);
-    Expr::new(ExprKind::Text(bytes), Type::Buffer { max }, span)
+    Expr::new(ExprKind::ConstantBytes(bytes), Type::Buffer { max }, span)
 }
 
 /// The address that a value is or lies at, and whose memory it is, where that is known.
 fn place(checker: &mut Checker<'_>, value: Expr, span: ast::Span) -> Checked<(Expr, Option<Space>)> {
     let value = match value.kind {
         // A literal is nowhere in memory: it is put into the program's stack frame.
-        ExprKind::Text(known) => {
+        ExprKind::ConstantBytes(known) => {
             let words = known.chunks(8).map(|bytes| {
                 let mut word = [0; 8];
                 word[..bytes.len()].copy_from_slice(bytes);
@@ -101,7 +101,7 @@ fn place(checker: &mut Checker<'_>, value: Expr, span: ast::Span) -> Checked<(Ex
     };
     match (&value.ty, value.kind) {
         (
-            Type::Array { .. } | Type::Text { .. } | Type::Struct(_) | Type::Tuple(_),
+            Type::Array { .. } | Type::CharArray { .. } | Type::Struct(_) | Type::Tuple(_),
             ExprKind::Bytes {
                 address,
                 offset,

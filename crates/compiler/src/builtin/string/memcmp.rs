@@ -38,9 +38,9 @@ fn memory(checker: &mut Checker<'_>, usage: &Use<'_>, value: &ast::Expr, size: u
     let value = checker.expression(value)?;
     let span = value.span;
     match &value.ty {
-        ty if ty.is_text() => {
+        ty if ty.is_string() => {
             let mut statements = Vec::new();
-            let (address, _) = checker.text_in_memory(value, size, &mut statements);
+            let (address, _) = checker.string_in_memory(value, size, &mut statements);
             let bytes = bytes_at(address, size, Access::Kernel, span);
             Ok(checker.behind(statements, bytes, span))
         }
@@ -67,5 +67,5 @@ pub(super) fn bytes_at(address: Expr, size: u32, access: Access, span: ast::Span
         size,
         access,
     };
-    Expr::new(kind, Type::Text { size }, span)
+    Expr::new(kind, Type::CharArray { size }, span)
 }

@@ -1,4 +1,4 @@
-//! The built-in `strlen`: the length of a text.
+//! The built-in `strlen`: the length of a string.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{ExprKind, Type};
@@ -14,14 +14,14 @@ pub(crate) static STRLEN: Builtin = Builtin {
         let Some(text) = args.first() else {
             return Err(checker.error(usage.span, "a string is missing"));
         };
-        let text = checker.text_argument(text)?;
-        if let ExprKind::Text(known) = &text.kind {
+        let text = checker.string_argument(text)?;
+        if let ExprKind::ConstantBytes(known) = &text.kind {
             let length = known.iter().position(|byte| *byte == 0).unwrap_or(known.len());
             return Ok(constant(length as u64, Type::U64, usage.span));
         }
         let mut statements = Vec::new();
-        let (address, size) = checker.text_in_memory(text, 0, &mut statements);
-        let (_, length) = checker.text_copied(address, size, &mut statements);
+        let (address, size) = checker.string_in_memory(text, 0, &mut statements);
+        let (_, length) = checker.string_copied(address, size, &mut statements);
         Ok(checker.behind(statements, length, usage.span))
     }),
 };

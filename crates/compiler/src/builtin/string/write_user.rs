@@ -30,8 +30,8 @@ pub(crate) static WRITE_USER: Builtin = Builtin {
         }
         let from = checker.expression(from)?;
         let mut statements = Vec::new();
-        let from = match from.ty.is_text() {
-            true => checker.text_in_memory(from, size, &mut statements).0,
+        let from = match from.ty.is_string() {
+            true => checker.string_in_memory(from, size, &mut statements).0,
             false if from.ty.is_scalar() => from,
             false => {
                 let message = format!(

@@ -6,7 +6,7 @@ use crate::check::tree::{Access, Expr, ExprKind, Type};
 use crate::check::value::room;
 use crate::error::Error;
 use crate::ir::{BlockId, Condition, Slot, Vreg, Width, helper};
-use kestrel_trace::value::FAULT_IN_TEXT;
+use kestrel_trace::value::FAULT_IN_STRING;
 
 /// Bytes of a thread's name.
 const COMM: u32 = 16;
@@ -126,18 +126,18 @@ impl Lower<'_> {
                 self.mark_fault(result, slot);
                 Ok(Bytes::of_slot(slot))
             }
-            ExprKind::MapValue(place) => self.map_text(place),
-            ExprKind::Text(_) if !expr.ty.is_text() => {
+            ExprKind::MapValue(place) => self.map_string(place),
+            ExprKind::ConstantBytes(_) if !expr.ty.is_string() => {
                 let size = self.bytes_of(expr);
                 let slot = self.b.slot(size.max(1).next_multiple_of(8), 8);
                 self.put(expr, slot, 0, size)?;
                 Ok(Bytes::of_slot(slot))
             }
-            ExprKind::Text(known) => {
+            ExprKind::ConstantBytes(known) => {
                 let size = limit.min(known.len() as u32 + 1).max(1);
                 let slot = self.b.slot(size.next_multiple_of(8), 8);
                 let to = self.b.slot_address(slot, 0);
-                self.store_text(known, size.next_multiple_of(8), to, 0);
+                self.store_string(known, size.next_multiple_of(8), to, 0);
                 Ok(Bytes::of_slot(slot))
             }
             ExprKind::Tuple(_) | ExprKind::ReadMemory { .. } | ExprKind::Stack { .. } => {
@@ -155,14 +155,14 @@ impl Lower<'_> {
                 then: Some(then),
                 otherwise,
             } => {
-                let Type::Text { size } = expr.ty else {
+                let Type::CharArray { size } = expr.ty else {
                     let size = self.bytes_of(expr);
                     let slot = self.b.slot(size.max(1).next_multiple_of(8), 8);
                     self.put(expr, slot, 0, size)?;
                     return Ok(Bytes::of_slot(slot));
                 };
                 let slot = self.b.slot(size, 8);
-                self.choose_text(condition, [then, otherwise], slot, size)?;
+                self.choose_string(condition, [then, otherwise], slot, size)?;
                 Ok(Bytes::of_slot(slot))
             }
             _ => Err(Error::Malformed {
@@ -173,7 +173,7 @@ impl Lower<'_> {
     }
 
     /// Brings the one or the other text into a frame object of `size` bytes, zeros behind it.
-    fn choose_text(
+    fn choose_string(
         &mut self,
         condition: &Expr,
         [then, otherwise]: [&Expr; 2],
@@ -185,7 +185,7 @@ impl Lower<'_> {
                 condition,
                 then: Some(then),
                 otherwise,
-            } => lower.choose_text(condition, [then, otherwise], slot, size),
+            } => lower.choose_string(condition, [then, otherwise], slot, size),
             ExprKind::ReadString {
                 length: None, max, ..
             } => {
@@ -194,18 +194,24 @@ impl Lower<'_> {
                 lower.mark_fault(result, slot);
                 Ok(())
             }
-            _ => lower.text_into(arm, slot, 0, size),
+            _ => lower.string_into(arm, slot, 0, size),
         })
     }
 
     /// A string in `size` bytes at `offset` of a frame object: zeros from its NUL on, so that equal strings are equal bytes.
-    pub(super) fn text_into(&mut self, text: &Expr, slot: Slot, offset: u32, size: u32) -> Result<(), Error> {
+    pub(super) fn string_into(
+        &mut self,
+        text: &Expr,
+        slot: Slot,
+        offset: u32,
+        size: u32,
+    ) -> Result<(), Error> {
         let (bytes, has) = match &text.kind {
             ExprKind::Sequence { statements, value } => {
                 self.statements(statements)?;
-                return self.text_into(value, slot, offset, size);
+                return self.string_into(value, slot, offset, size);
             }
-            ExprKind::Text(known) => {
+            ExprKind::ConstantBytes(known) => {
                 let end = known.iter().position(|b| *b == 0).unwrap_or(known.len());
                 self.store_known(&known[..end], size, slot, offset);
                 return Ok(());
@@ -282,22 +288,23 @@ impl Lower<'_> {
         }
     }
 
-    /// Marks the text in a frame object as one that could not be read, where `result`, the reader's answer, says so.
+    /// Marks the string in a frame object as one that could not be read, where `result`, the reader's answer, says so.
     fn mark_fault(&mut self, result: Vreg, slot: Slot) {
         let (failed, join) = (self.b.cold_block(), self.b.block());
         self.b.branch(Condition::SignedLess, result, 0, failed, join);
         self.b.switch_to(failed);
         let to = self.b.slot_address(slot, 0);
-        self.b.store(Width::B8, to, 0, i64::from_le_bytes(FAULT_IN_TEXT));
+        self.b
+            .store(Width::B8, to, 0, i64::from_le_bytes(FAULT_IN_STRING));
         self.b.jump(join);
         self.b.switch_to(join);
     }
 
-    /// Goes to `different` where a text could not be read: such a text equals none.
+    /// Goes to `different` where a string could not be read: such a string equals none.
     pub(super) fn unless_fault(&mut self, text: &Expr, bytes: Bytes, different: BlockId) {
         if can_fault(text) {
             let word = self.load_bytes(bytes, 0, Width::B8);
-            let mark = self.b.constant(i64::from_le_bytes(FAULT_IN_TEXT));
+            let mark = self.b.constant(i64::from_le_bytes(FAULT_IN_STRING));
             self.b.branch_if(Condition::Equal, word, mark, different);
         }
     }
@@ -355,7 +362,7 @@ impl Lower<'_> {
     }
 
     /// Stores known bytes at `to + offset`, word by word.
-    pub(super) fn store_text(&mut self, text: &[u8], size: u32, to: Vreg, offset: u32) {
+    pub(super) fn store_string(&mut self, text: &[u8], size: u32, to: Vreg, offset: u32) {
         let unaligned = Bytes {
             at: At::Pointer(to),
             offset: 0,
@@ -368,7 +375,7 @@ impl Lower<'_> {
     }
 
     /// Ends the current block: goes to `equal` where both strings are equal up to their NUL.
-    pub(super) fn text_equal(
+    pub(super) fn string_equal(
         &mut self,
         left: &Expr,
         right: &Expr,
@@ -377,7 +384,7 @@ impl Lower<'_> {
         different: BlockId,
     ) -> Result<(), Error> {
         let (left_text, left) = (left, self.stage(left, bytes)?);
-        if let ExprKind::Text(text) = &right.kind {
+        if let ExprKind::ConstantBytes(text) = &right.kind {
             // The mark of what could not be read begins with a NUL, so only the empty text is like it.
             if text.first().is_none_or(|byte| *byte == 0) {
                 self.unless_fault(left_text, left, different);
@@ -403,12 +410,12 @@ impl Lower<'_> {
     }
 }
 
-/// Bytes of a frame object for a text of so many that may turn out to be the mark of one that could not be read.
+/// Bytes of a frame object for a string of so many that may turn out to be the mark of one that could not be read.
 fn marked(size: u32) -> u32 {
-    size.max(FAULT_IN_TEXT.len() as u32)
+    size.max(FAULT_IN_STRING.len() as u32)
 }
 
-/// Whether what [`Lower::stage`] brings may be the mark of a text that could not be read.
+/// Whether what [`Lower::stage`] brings may be the mark of a string that could not be read.
 fn can_fault(text: &Expr) -> bool {
     matches!(
         text.kind,

@@ -15,7 +15,7 @@ const MIN_TERNARY_STRING: u32 = 64;
 impl Checker<'_> {
     /// `left < right` of strings that the program names; that of others is not known to the language.
     fn order_strings(&mut self, op: CompareOp, left: &Expr, right: &Expr, span: Span) -> Checked<Expr> {
-        if let (ExprKind::Text(left), ExprKind::Text(right)) = (&left.kind, &right.kind) {
+        if let (ExprKind::ConstantBytes(left), ExprKind::ConstantBytes(right)) = (&left.kind, &right.kind) {
             let holds = match op {
                 CompareOp::Less => left < right,
                 CompareOp::LessEqual => left <= right,
@@ -43,7 +43,7 @@ impl Checker<'_> {
             CompareOp::NotEqual => true,
             _ => return self.order_strings(op, &left, &right, span),
         };
-        let known = |e: &Expr| matches!(e.kind, ExprKind::Text(_));
+        let known = |e: &Expr| matches!(e.kind, ExprKind::ConstantBytes(_));
         let (left, right) = if known(&left) {
             (right, left)
         } else {
@@ -51,10 +51,10 @@ impl Checker<'_> {
         };
         let differ = constant(u64::from(negated), Type::Bool, span);
         let bytes = match (&left.kind, &right.kind) {
-            (ExprKind::Text(a), ExprKind::Text(b)) => {
+            (ExprKind::ConstantBytes(a), ExprKind::ConstantBytes(b)) => {
                 return Ok(constant(u64::from((a == b) != negated), Type::Bool, span));
             }
-            (_, ExprKind::Text(text)) => {
+            (_, ExprKind::ConstantBytes(text)) => {
                 let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
                 if length > capacity(&left) {
                     let message = format!(
@@ -80,7 +80,7 @@ impl Checker<'_> {
             let message = format!("strings of more than {MAX} bytes cannot be compared");
             return Err(self.error(right.span, message));
         }
-        let kind = ExprKind::TextEqual {
+        let kind = ExprKind::StringEqual {
             left: Box::new(limited(left, bytes)),
             right: Box::new(limited(right, bytes)),
             bytes,
@@ -101,7 +101,7 @@ pub(super) fn same_bytes(left: Expr, right: Expr, bytes: u32, negated: bool, spa
     Expr::new(kind, Type::Bool, span)
 }
 
-/// Most bytes that a text can have.
+/// Most bytes that a string can have.
 fn capacity(text: &Expr) -> u32 {
     match text.kind {
         ExprKind::Comm => 15,
@@ -121,11 +121,11 @@ pub(super) fn ternary_as_string(side: Expr) -> Expr {
     let text = |arm: &Expr| {
         let value = arm.constant()?.cast_signed();
         let (_, name) = names.iter().find(|(known, _)| *known == value)?;
-        let ty = Type::Text {
+        let ty = Type::CharArray {
             size: name.len() as u32,
         };
         Some(Box::new(Expr::new(
-            ExprKind::Text(name.clone().into_bytes()),
+            ExprKind::ConstantBytes(name.clone().into_bytes()),
             ty,
             arm.span,
         )))
@@ -149,29 +149,29 @@ pub(super) fn ternary_as_string(side: Expr) -> Expr {
         then: Some(yes),
         otherwise: no,
     };
-    Expr::new(kind, Type::Text { size }, side.span)
+    Expr::new(kind, Type::CharArray { size }, side.span)
 }
 
-/// Bytes that a text takes as one side of `?:`, a NUL among them; `None` of what is no text.
+/// Bytes that a string takes as one side of `?:`, a NUL among them; `None` of what is no text.
 pub(super) fn ternary_side_size(side: &Expr) -> Option<u32> {
     match (&side.kind, &side.ty) {
-        (ExprKind::Text(text), ty) if ty.is_text() => Some(text.len() as u32 + 1),
-        (_, Type::Text { size }) if *size > 0 => Some(*size),
+        (ExprKind::ConstantBytes(text), ty) if ty.is_string() => Some(text.len() as u32 + 1),
+        (_, Type::CharArray { size }) if *size > 0 => Some(*size),
         (_, Type::String { max }) => Some(max + 1),
         _ => None,
     }
 }
 
-/// A text of which only `bytes` bytes matter: strings are read no further, constants are padded.
+/// A string of which only `bytes` bytes matter: strings are read no further, constants are padded.
 fn limited(text: Expr, bytes: u32) -> Expr {
     if matches!(text.kind, ExprKind::ReadString { .. }) {
         return shortened(text, bytes);
     }
     let kind = match text.kind {
-        ExprKind::Text(mut constant) => {
+        ExprKind::ConstantBytes(mut constant) => {
             constant.resize(bytes as usize, 0);
-            let kind = ExprKind::Text(constant);
-            return Expr::new(kind, Type::Text { size: bytes }, text.span);
+            let kind = ExprKind::ConstantBytes(constant);
+            return Expr::new(kind, Type::CharArray { size: bytes }, text.span);
         }
         kind => kind,
     };

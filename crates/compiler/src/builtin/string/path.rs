@@ -2,7 +2,7 @@
 
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type};
-use crate::check::value::{constant, text_constant};
+use crate::check::value::{constant, string_constant};
 use crate::lang::diag::Diagnostic;
 use kestrel_bpf::helper;
 
@@ -42,13 +42,13 @@ pub(crate) static PATH: Builtin = Builtin {
             let hint = "fentry:security_file_open { print(path(args.file.f_path)) }";
             return Err(checker.report(Diagnostic::error(span, message).hint(hint)));
         }
-        let room = checker.hidden_variable("path", Type::Text { size: max });
+        let room = checker.hidden_variable("path", Type::CharArray { size: max });
         let address = Expr::new(ExprKind::VariableAddress(room), Type::U64, span);
         let statement = |kind| Statement { kind, span };
         let statements = vec![
             statement(StatementKind::Set {
                 variable: room,
-                value: text_constant("", span),
+                value: string_constant("", span),
             }),
             statement(StatementKind::Perform {
                 verb: "path",
@@ -56,7 +56,7 @@ pub(crate) static PATH: Builtin = Builtin {
                 operands: vec![path, address, constant(max.into(), Type::U64, span)],
             }),
         ];
-        let text = checker.text_of(room, span);
+        let text = checker.string_of(room, span);
         Ok(checker.behind(statements, text, span))
     }),
 };

@@ -1,4 +1,4 @@
-//! The built-in `kstr`: the text at an address of the kernel.
+//! The built-in `kstr`: the string at an address of the kernel.
 
 use super::read::read;
 use crate::builtin::row::{Builtin, BuiltinKind};

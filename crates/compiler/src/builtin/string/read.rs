@@ -1,12 +1,12 @@
-//! A text that is read where an address points.
+//! A string that is read where an address points.
 
 use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Show, Type};
-use crate::check::value::{constant, operation, text_constant};
+use crate::check::value::{constant, operation, string_constant};
 use kestrel_trace::layout::Space;
 
-/// Most bytes of a text without its NUL.
+/// Most bytes of a string without its NUL.
 const MAX: u32 = 1023;
 
 /// `str(address[, bytes])` in `space`, or in the address's own. With a length that is no constant at most so many bytes are read: arguments of
@@ -26,7 +26,9 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
                 show: Show::Natural, ..
             },
             span,
-        }) if space.is_none() && checker.globals.infers_types => Ok(text_constant(&value.to_string(), span)),
+        }) if space.is_none() && checker.globals.infers_types => {
+            Ok(string_constant(&value.to_string(), span))
+        }
         address => address,
     };
     let Some(bytes) = args.get(1) else {
@@ -42,10 +44,10 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
             return Err(checker.error(bytes.span, message));
         }
         address?;
-        return Ok(text_constant("", usage.span));
+        return Ok(string_constant("", usage.span));
     }
     if let (Ok(text), Some(known)) = (&address, length.constant())
-        && matches!(text.kind, ExprKind::Text(_))
+        && matches!(text.kind, ExprKind::ConstantBytes(_))
         && checker.globals.infers_types
     {
         // A text that the program names has no NUL.

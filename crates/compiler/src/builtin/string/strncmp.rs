@@ -21,21 +21,21 @@ pub(crate) static STRNCMP: Builtin = Builtin {
         let mut strings = Vec::new();
         for text in [left, right] {
             let span = text.span;
-            strings.push(match text.ty.is_text() {
+            strings.push(match text.ty.is_string() {
                 true => text,
                 false => checker.string(text, longest, None, span)?,
             });
         }
         let known = strings
             .iter()
-            .position(|text| matches!(text.kind, ExprKind::Text(_)));
+            .position(|text| matches!(text.kind, ExprKind::ConstantBytes(_)));
         let Some(known) = known else {
             // Behind a text's end are zeroes, so that the order of strings is that of their bytes.
             let size = u32::try_from(bytes).unwrap_or(u32::MAX);
             let mut statements = Vec::new();
             let mut sides = strings.into_iter().map(|text| {
                 let span = text.span;
-                let (address, _) = checker.text_in_memory(text, size, &mut statements);
+                let (address, _) = checker.string_in_memory(text, size, &mut statements);
                 Box::new(bytes_at(address, size, Access::Kernel, span))
             });
             let (Some(left), Some(right)) = (sides.next(), sides.next()) else {
@@ -49,19 +49,19 @@ pub(crate) static STRNCMP: Builtin = Builtin {
             let order = Expr::new(kind, Type::I64, usage.span);
             return Ok(checker.behind(statements, order, usage.span));
         };
-        let ExprKind::Text(needle) = strings.remove(known).kind else {
+        let ExprKind::ConstantBytes(needle) = strings.remove(known).kind else {
             return Err(checker.error(usage.span, "a string is wanted"));
         };
         let other = strings.remove(0);
         let mut begin: Vec<u8> = needle.iter().copied().chain([0]).take(bytes).collect();
-        if let ExprKind::Text(known) = &other.kind {
+        if let ExprKind::ConstantBytes(known) = &other.kind {
             let mut known: Vec<u8> = known.iter().copied().chain([0]).take(bytes).collect();
             let common = known.len().max(begin.len());
             known.resize(common, 0);
             begin.resize(common, 0);
             return Ok(constant(u64::from(known != begin), Type::I64, usage.span));
         }
-        let kind = ExprKind::TextFind {
+        let kind = ExprKind::StringFind {
             bytes: room(&other).max(begin.len() as u32),
             text: Box::new(other),
             needle: begin,

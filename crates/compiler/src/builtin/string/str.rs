@@ -1,4 +1,4 @@
-//! The built-in `str`: the text at an address.
+//! The built-in `str`: the string at an address.
 
 use super::read::read;
 use crate::builtin::row::{Builtin, BuiltinKind};

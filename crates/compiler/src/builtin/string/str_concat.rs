@@ -2,7 +2,7 @@
 
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Statement, StatementKind, Type};
-use crate::check::value::{bytes_constant, constant, operation, shortened, text_constant};
+use crate::check::value::{bytes_constant, constant, operation, shortened, string_constant};
 use kestrel_bpf::helper;
 
 pub(crate) static STR_CONCAT: Builtin = Builtin {
@@ -16,24 +16,24 @@ pub(crate) static STR_CONCAT: Builtin = Builtin {
         let [left, right] = args.as_slice() else {
             return Err(checker.error(span, "two strings are wanted"));
         };
-        let (left, right) = (checker.text_argument(left)?, checker.text_argument(right)?);
-        if let (ExprKind::Text(left), ExprKind::Text(right)) = (&left.kind, &right.kind) {
+        let (left, right) = (checker.string_argument(left)?, checker.string_argument(right)?);
+        if let (ExprKind::ConstantBytes(left), ExprKind::ConstantBytes(right)) = (&left.kind, &right.kind) {
             let both = [left.as_slice(), right.as_slice()].concat();
             return Ok(bytes_constant(both, span));
         }
         let mut statements = Vec::new();
-        let (left, left_size) = checker.text_in_memory(left, 0, &mut statements);
-        let (right, right_size) = checker.text_in_memory(right, 0, &mut statements);
+        let (left, left_size) = checker.string_in_memory(left, 0, &mut statements);
+        let (right, right_size) = checker.string_in_memory(right, 0, &mut statements);
         // The verifier knows the length of the first by a mask.
         let mask = left_size.next_power_of_two() - 1;
         let size = mask + 1 + right_size;
-        let out = checker.hidden_variable("text", Type::Text { size });
+        let out = checker.hidden_variable("text", Type::CharArray { size });
         let number = |value: u32| constant(value.into(), Type::U64, span);
         let address = Expr::new(ExprKind::VariableAddress(out), Type::U64, span);
         let statement = |kind| Statement { kind, span };
         statements.push(statement(StatementKind::Set {
             variable: out,
-            value: text_constant("", span),
+            value: string_constant("", span),
         }));
         let copy = |to: Expr, size: u32, from: Expr| ExprKind::HelperCall {
             helper: helper::PROBE_READ_KERNEL_STR,
@@ -56,7 +56,7 @@ pub(crate) static STR_CONCAT: Builtin = Builtin {
         }));
         // A text that is put before itself, `$s = str_concat($s, …)`, does not grow for ever.
         let most = checker.longest();
-        let text = match (checker.text_of(out, span), size > most) {
+        let text = match (checker.string_of(out, span), size > most) {
             (text, true) => shortened(text, most),
             (text, false) => text,
         };

@@ -1,4 +1,4 @@
-//! The built-in `strstr`: where in a text another one begins.
+//! The built-in `strstr`: where in a string another one begins.
 
 use super::find::find;
 use crate::builtin::row::{Builtin, BuiltinKind};

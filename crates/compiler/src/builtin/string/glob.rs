@@ -1,4 +1,4 @@
-//! The built-in `glob`: whether a text matches a pattern.
+//! The built-in `glob`: whether a string matches a pattern.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Expr, ExprKind, Type};
@@ -7,7 +7,7 @@ use crate::lang::ast;
 use crate::lang::diag::Diagnostic;
 use crate::lang::glob::Glob;
 
-/// Most bytes of a text that are looked at: each takes instructions of its own.
+/// Most bytes of a string that are looked at: each takes instructions of its own.
 const MAX: u32 = 128;
 
 pub(crate) static GLOB: Builtin = Builtin {
@@ -28,7 +28,7 @@ pub(crate) static GLOB: Builtin = Builtin {
             Ok(glob) => glob,
             Err(why) => return Err(checker.error(pattern.span, why)),
         };
-        if !value.ty.is_text() {
+        if !value.ty.is_string() {
             let message = "a pattern stands for strings, and this is none";
             let hint = "read the string at an address with str()";
             return Err(checker.report(Diagnostic::error(text.span, message).hint(hint)));
@@ -40,8 +40,8 @@ pub(crate) static GLOB: Builtin = Builtin {
         };
         let bytes = room(&value).min(MAX);
         let kind = match value.kind {
-            ExprKind::Text(known) => ExprKind::Constant(u64::from(glob.matches(&known))),
-            _ => ExprKind::TextGlob {
+            ExprKind::ConstantBytes(known) => ExprKind::Constant(u64::from(glob.matches(&known))),
+            _ => ExprKind::StringGlob {
                 text: Box::new(value),
                 glob,
                 bytes,

@@ -1,4 +1,4 @@
-//! The built-in `strcap`: the most bytes that a text can have.
+//! The built-in `strcap`: the most bytes that a string can have.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{ExprKind, Type};
@@ -14,10 +14,10 @@ pub(crate) static STRCAP: Builtin = Builtin {
         let Some(text) = args.first() else {
             return Err(checker.error(usage.span, "a string is missing"));
         };
-        let text = checker.text_argument(text)?;
+        let text = checker.string_argument(text)?;
         let most = match &text.kind {
             // A text in quotes is kept with its NUL.
-            ExprKind::Text(known) => known.len() as u64 + u64::from(checker.globals.infers_types),
+            ExprKind::ConstantBytes(known) => known.len() as u64 + u64::from(checker.globals.infers_types),
             _ => room(&text).into(),
         };
         Ok(constant(most, Type::I64, usage.span))

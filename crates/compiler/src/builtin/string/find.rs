@@ -5,7 +5,7 @@ use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{Expr, ExprKind, Type};
 use crate::check::value::{constant, room};
 
-/// The place in the text, or -1.
+/// The place in the string, or -1.
 pub(super) fn find(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
     let args = usage.positional(checker, 2, 2)?;
     let [text, part] = args.as_slice() else {
@@ -14,20 +14,20 @@ pub(super) fn find(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> 
     let (text, part) = (checker.expression(text)?, checker.expression(part)?);
     let longest = checker.longest();
     let span = text.span;
-    let text = match text.ty.is_text() {
+    let text = match text.ty.is_string() {
         true => text,
         false => checker.string(text, longest, None, span)?,
     };
     let needle = match part.kind {
-        ExprKind::Text(mut needle) => {
+        ExprKind::ConstantBytes(mut needle) => {
             let end = needle.iter().position(|byte| *byte == 0);
             needle.truncate(end.unwrap_or(needle.len()));
             needle
         }
-        _ if part.ty.is_text() => return checker.find_unknown(text, part, usage.span),
+        _ if part.ty.is_string() => return checker.find_unknown(text, part, usage.span),
         _ => return Err(checker.error(part.span, "a string is wanted here")),
     };
-    if let ExprKind::Text(known) = &text.kind {
+    if let ExprKind::ConstantBytes(known) = &text.kind {
         let place = match needle.is_empty() {
             true => Some(0),
             false => known.windows(needle.len()).position(|part| part == needle),
@@ -36,7 +36,7 @@ pub(super) fn find(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> 
         return Ok(constant(place as u64, Type::I64, usage.span));
     }
     let bytes = room(&text);
-    let kind = ExprKind::TextFind {
+    let kind = ExprKind::StringFind {
         text: Box::new(text),
         needle,
         bytes,

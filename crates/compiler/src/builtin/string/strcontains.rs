@@ -1,4 +1,4 @@
-//! The built-in `strcontains`: whether a text contains another one.
+//! The built-in `strcontains`: whether a string contains another one.
 
 use super::find::find;
 use crate::builtin::row::{Builtin, BuiltinKind};
