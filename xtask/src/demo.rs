@@ -14,7 +14,7 @@ use vm_tests::protocol::Stream;
 
 use crate::{
     artifact::{self, Base, Profile},
-    guest::{Ending, Program, Stable, Wish, kernel},
+    guest::{ExitStatus, GuestSpec, GuestTemplate, Program, kernel},
     install,
     tally::Tally,
 };
@@ -172,7 +172,7 @@ fn able() -> Result<(), String> {
 /// Records in a guest, brings the trace here, returns the guest kernel's release.
 fn record_in_guest(base: &Base, series: &str, trace: &Path) -> Result<String> {
     install::ensure(install::GUESTS)?;
-    let stable = Stable::prepare(&Wish::plain(series), &base.init)?;
+    let stable = GuestTemplate::prepare(&GuestSpec::plain(series), &base.init)?;
     let mut guest = stable.guest()?;
     for program in &base.programs {
         guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
@@ -191,7 +191,7 @@ fn record_in_guest(base: &Base, series: &str, trace: &Path) -> Result<String> {
             }
         })?;
         ensure!(
-            ending == Ending::Exited(0),
+            ending == ExitStatus::Exited(0),
             "{} in guest {series}: {ending:?}",
             program.argv.join(" ")
         );

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Result;
 
-use crate::guest::{Ending, Guest, Program};
+use crate::guest::{ExitStatus, Guest, Program};
 
 /// Where it keeps that (`crates/kernel/src/index.rs`).
 const PLACE: &str = "/run/kestrel-index";
@@ -129,6 +129,6 @@ fn run(guest: &mut Guest, line: &str) -> Result<String> {
     };
     let mut said = Vec::new();
     let ending = guest.run(&program, |_, bytes| said.extend_from_slice(bytes))?;
-    anyhow::ensure!(matches!(ending, Ending::Exited(0)), "{line}: {ending:?}");
+    anyhow::ensure!(matches!(ending, ExitStatus::Exited(0)), "{line}: {ending:?}");
     Ok(String::from_utf8_lossy(&said).into_owned())
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::{
     artifact::{self, Base, Profile},
-    guest::{Ending, Guest, Program, Stable, Wish, kernel},
+    guest::{ExitStatus, Guest, GuestSpec, GuestTemplate, Program, kernel},
     install,
     tally::Tally,
 };
@@ -179,12 +179,12 @@ fn case(base: &Base, series: &str, random: bool, options: &Options) -> Tally {
 
 /// One guest's panic, and its memory in each form.
 fn one(base: &Base, series: &str, random: bool, options: &Options) -> Result<String> {
-    let wish = Wish {
+    let spec = GuestSpec {
         compressed: random,
         memory_mb: options.memory,
-        ..Wish::plain(series)
+        ..GuestSpec::plain(series)
     };
-    let mut guest = Stable::prepare(&wish, &base.init)?.guest()?;
+    let mut guest = GuestTemplate::prepare(&spec, &base.init)?.guest()?;
     for program in &base.programs {
         guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
     }
@@ -243,7 +243,7 @@ fn panic_while_recording(guest: &mut Guest) -> Result<()> {
     let mut said = Vec::new();
     let ending = guest.run(&program, |_, bytes| said.extend_from_slice(bytes))?;
     ensure!(
-        ending == Ending::Died,
+        ending == ExitStatus::Died,
         "the guest did not panic but {ending:?}: {}",
         String::from_utf8_lossy(&said)
     );

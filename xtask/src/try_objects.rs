@@ -16,7 +16,7 @@ use vm_tests::protocol::Stream;
 
 use crate::{
     artifact::{self, Base, Profile},
-    guest::{Ending, Guest, Program, Stable, Wish, kernel},
+    guest::{ExitStatus, Guest, GuestSpec, GuestTemplate, Program, kernel},
     install,
 };
 
@@ -65,12 +65,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         options.folder.display()
     );
     let base = artifact::base(Profile::Quick)?;
-    let mut wish = Wish::plain(&options.kernel);
+    let mut spec = GuestSpec::plain(&options.kernel);
     if options.bpftool {
-        wish.packages.push("bpftool".to_owned());
+        spec.packages.push("bpftool".to_owned());
     }
     let mut trial = Trial {
-        stable: Stable::prepare(&wish, &base.init)?,
+        stable: GuestTemplate::prepare(&spec, &base.init)?,
         base,
         guest: None,
         bpftool: options.bpftool,
@@ -122,7 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 /// A guest in which one object is run after the other.
 struct Trial {
-    stable: Stable,
+    stable: GuestTemplate,
     base: Base,
     /// The guest of the object before, unless that ended badly.
     guest: Option<Guest>,
@@ -163,12 +163,12 @@ impl Trial {
         const LOAD: &str = "bpftool prog loadall /object.o /sys/fs/bpf/oracle 2>/dev/null >/dev/null; status=$?; rm -rf /sys/fs/bpf/oracle; exit $status";
         let (ending, _) = self.command(object, &["sh", "-c", LOAD], &[])?;
         Ok(match ending {
-            Ending::Exited(0) => Outcome::Fails(why),
+            ExitStatus::Exited(0) => Outcome::Fails(why),
             _ => Outcome::NotOurs(format!("libbpf does not load it either: {why}")),
         })
     }
 
-    fn command(&mut self, object: &Path, argv: &[&str], options: &[String]) -> Result<(Ending, String)> {
+    fn command(&mut self, object: &Path, argv: &[&str], options: &[String]) -> Result<(ExitStatus, String)> {
         let mut running = match self.guest.take() {
             Some(running) => running,
             None => {
@@ -192,7 +192,7 @@ impl Trial {
                 said.extend_from_slice(bytes);
             }
         })?;
-        if !matches!(ending, Ending::Died | Ending::TimedOut) {
+        if !matches!(ending, ExitStatus::Died | ExitStatus::TimedOut) {
             self.guest = Some(running);
         }
         Ok((ending, String::from_utf8_lossy(&said).into_owned()))
@@ -225,7 +225,7 @@ fn asked_for(said: &str) -> Option<Vec<String>> {
     Some(vec![format!("{program}={target}")])
 }
 
-fn outcome(ending: Ending, said: &str) -> Outcome {
+fn outcome(ending: ExitStatus, said: &str) -> Outcome {
     let why = said
         .lines()
         .filter(|line| !line.starts_with("note: "))
@@ -234,7 +234,7 @@ fn outcome(ending: Ending, said: &str) -> Outcome {
         .collect::<Vec<_>>()
         .join("; ");
     match ending {
-        Ending::Exited(0) => Outcome::Runs(
+        ExitStatus::Exited(0) => Outcome::Runs(
             said.lines()
                 .filter(|line| line.contains(" is left out: "))
                 .count(),
@@ -242,7 +242,7 @@ fn outcome(ending: Ending, said: &str) -> Outcome {
         _ if why.contains("other loaders' business") || why.contains("it has no program") => {
             Outcome::NotOurs(why)
         }
-        Ending::Exited(_) => Outcome::Fails(why),
+        ExitStatus::Exited(_) => Outcome::Fails(why),
         other => Outcome::Fails(format!("{other:?}: {why}")),
     }
 }
@@ -254,13 +254,16 @@ mod tests {
     #[test]
     fn outcomes_are_told_apart() {
         let left = "note: the program a is left out: x\n";
-        assert!(matches!(outcome(Ending::Exited(0), left), Outcome::Runs(1)));
+        assert!(matches!(outcome(ExitStatus::Exited(0), left), Outcome::Runs(1)));
         let foreign = "kestrel: program p: sections like `struct_ops` are other loaders' business: they are no events\n";
-        assert!(matches!(outcome(Ending::Exited(2), foreign), Outcome::NotOurs(_)));
+        assert!(matches!(
+            outcome(ExitStatus::Exited(2), foreign),
+            Outcome::NotOurs(_)
+        ));
         assert!(
-            matches!(outcome(Ending::Exited(1), "kestrel: no\n"), Outcome::Fails(why) if why == "kestrel: no")
+            matches!(outcome(ExitStatus::Exited(1), "kestrel: no\n"), Outcome::Fails(why) if why == "kestrel: no")
         );
-        assert!(matches!(outcome(Ending::Died, ""), Outcome::Fails(_)));
+        assert!(matches!(outcome(ExitStatus::Died, ""), Outcome::Fails(_)));
     }
 
     #[test]

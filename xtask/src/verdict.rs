@@ -1,17 +1,17 @@
 //! The verdict of a guest test, read from how its program ended and what it printed. It runs nothing.
 
-use crate::{guest::Ending, pace::Took, tally::Tally};
+use crate::{guest::ExitStatus, pace::Took, tally::Tally};
 
 /// What came of one test on one kernel.
 pub(crate) enum Verdict {
     Passed,
-    Failed(Ending),
+    Failed(ExitStatus),
     Skipped(String),
 }
 
 impl Verdict {
-    pub(crate) fn of(ending: Ending, said: &str) -> Self {
-        if ending != Ending::Exited(0) {
+    pub(crate) fn of(ending: ExitStatus, said: &str) -> Self {
+        if ending != ExitStatus::Exited(0) {
             return Self::Failed(ending);
         }
         // The harness writes "test NAME ... " without a newline before what the test prints.
@@ -61,19 +61,19 @@ mod tests {
 
     #[test]
     fn a_test_that_says_skipped_is_skipped_even_on_the_harness_line() {
-        let skipped = |said: &str| matches!(Verdict::of(Ending::Exited(0), said), Verdict::Skipped(_));
+        let skipped = |said: &str| matches!(Verdict::of(ExitStatus::Exited(0), said), Verdict::Skipped(_));
         assert!(skipped(
             "running 1 test\ntest a ... skipped: no fentry on 6.1\nok\n"
         ));
         assert!(skipped("test a ... ignored, needs a PMU\n"));
         assert!(!skipped("test a ... ok\n"));
         assert!(matches!(
-            Verdict::of(Ending::Exited(101), "skipped: x"),
+            Verdict::of(ExitStatus::Exited(101), "skipped: x"),
             Verdict::Failed(_)
         ));
         assert!(matches!(
-            Verdict::of(Ending::Died, ""),
-            Verdict::Failed(Ending::Died)
+            Verdict::of(ExitStatus::Died, ""),
+            Verdict::Failed(ExitStatus::Died)
         ));
     }
 }

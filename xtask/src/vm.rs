@@ -13,7 +13,7 @@ use vm_tests::protocol::Stream;
 
 use crate::{
     artifact::{self, Profile},
-    guest::{self, Ending, Guest, Program, Stable, Wish, kernel, machine::Engine},
+    guest::{self, ExitStatus, Guest, GuestSpec, GuestTemplate, Program, kernel, machine::Engine},
     install,
 };
 
@@ -97,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let mut code = 0;
     for series in series {
-        let stable = Stable::prepare(&options.wish(series), &base.init)?;
+        let stable = GuestTemplate::prepare(&options.spec(series), &base.init)?;
         if options.kernel == "all" {
             eprintln!("── {series} ({})", stable.release());
         }
@@ -108,8 +108,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 }
 
 impl Options {
-    fn wish(&self, series: &str) -> Wish {
-        Wish {
+    fn spec(&self, series: &str) -> GuestSpec {
+        GuestSpec {
             series: series.to_owned(),
             engine: match (self.counted, self.kvm) {
                 (true, _) => Engine::Counted,
@@ -125,7 +125,7 @@ impl Options {
         }
     }
 
-    fn run_on(&self, stable: &Stable, base: &artifact::Base, series: &str) -> Result<Ending> {
+    fn run_on(&self, stable: &GuestTemplate, base: &artifact::Base, series: &str) -> Result<ExitStatus> {
         let begun = Instant::now();
         let mut guest = stable.guest()?;
         let restored = begun.elapsed();
@@ -168,14 +168,14 @@ impl Options {
         Ok(ending)
     }
 
-    fn tell_the_end(&self, guest: &mut Guest, series: &str, ending: Ending) -> Result<()> {
+    fn tell_the_end(&self, guest: &mut Guest, series: &str, ending: ExitStatus) -> Result<()> {
         let what = match ending {
-            Ending::Died => Some("the kernel panicked or powered off".to_owned()),
-            Ending::TimedOut => Some(format!("killed after {} s", self.timeout)),
-            Ending::Killed(signal) => Some(format!("the command was ended by signal {signal}")),
-            Ending::Exited(_) => None,
+            ExitStatus::Died => Some("the kernel panicked or powered off".to_owned()),
+            ExitStatus::TimedOut => Some(format!("killed after {} s", self.timeout)),
+            ExitStatus::Killed(signal) => Some(format!("the command was ended by signal {signal}")),
+            ExitStatus::Exited(_) => None,
         };
-        if matches!(ending, Ending::Died | Ending::TimedOut) {
+        if matches!(ending, ExitStatus::Died | ExitStatus::TimedOut) {
             let (path, end) = guest.keep_log()?;
             eprintln!("{end}");
             eprintln!("guest {series}: kernel log kept in {}", path.display());

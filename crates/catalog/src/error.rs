@@ -242,7 +242,7 @@ pub enum Error {
         /// The event, as typed.
         wanted: String,
     },
-    /// The verifier refused a program that was made from a text, on the last way tried.
+    /// The verifier refused a program that was made from a text, with the last strategy tried.
     #[error(transparent)]
     Rejected(Box<Rejection>),
     /// A compiled object is damaged, or asks for something that makes no sense.

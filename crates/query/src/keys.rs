@@ -137,11 +137,16 @@ impl Keys {
         values
     }
 
-    /// Appends what tells the values from others: numbers are equal whatever their types are at two events. False where the event lacks a field of one.
+    /// Appends bytes that are equal exactly for records of one group: numbers are equal whatever their types are at two events, strings that were cut differ from
+    /// whole ones, as their trailer shows. False where the event lacks a field.
     pub(crate) fn identity(&self, record: &Record<'_>, background: &Background, out: &mut Vec<u8>) -> bool {
         self.each(record, background, |_, value| match value {
             Value::Text(text) | Value::CutText(text) => {
-                out.push(b't');
+                out.push(if matches!(value, Value::CutText(_)) {
+                    b'c'
+                } else {
+                    b't'
+                });
                 out.extend_from_slice(text);
                 out.push(0);
             }

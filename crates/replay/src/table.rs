@@ -37,27 +37,27 @@ enum Places {
     },
 }
 
-/// Eviction of a full map's keys by the clock algorithm: the hand passes those by once that were asked for since it passed them last. The kernel's choice is as
+/// Eviction of a full map's keys by the clock algorithm: the hand passes each key once that was looked up since it passed it last. The kernel's choice is as
 /// rough.
 #[derive(Debug, Default)]
 struct Clock {
+    /// For each place, whether its key was looked up since the hand passed it.
     used: Vec<Cell<bool>>,
     hand: usize,
 }
 
 impl Clock {
-    fn ask(&self, place: u32) {
+    fn touch(&self, place: u32) {
         if let Some(used) = self.used.get(place as usize) {
             used.set(true);
         }
     }
 
-    /// The place that is to be free next, of so many that are all in use.
-    fn oldest(&mut self, places: usize) -> u32 {
-        self.used.resize_with(places, Cell::default);
+    /// The place whose key goes next; all are in use.
+    fn evict(&mut self) -> u32 {
         loop {
             let place = self.hand;
-            self.hand = (place + 1) % places.max(1);
+            self.hand = (place + 1) % self.used.len().max(1);
             let used = self.used.get(place).is_some_and(|used| used.replace(false));
             if !used {
                 return place as u32;
@@ -67,13 +67,13 @@ impl Clock {
 }
 
 /// Errors of map operations: negative errnos, as the kernel's helpers return them.
-pub(crate) const EXISTS: i64 = -17;
-pub(crate) const MISSING: i64 = -2;
-pub(crate) const FULL: i64 = -7;
-pub(crate) const INVALID: i64 = -22;
+pub(crate) const EEXIST: i64 = -17;
+pub(crate) const ENOENT: i64 = -2;
+pub(crate) const E2BIG: i64 = -7;
+pub(crate) const EINVAL: i64 = -22;
 
-const NOEXIST: u64 = 1;
-const EXIST: u64 = 2;
+const BPF_NOEXIST: u64 = 1;
+const BPF_EXIST: u64 = 2;
 
 fn hash(key: &[u8]) -> u64 {
     let mut hasher = FixedState::with_seed(0).build_hasher();
@@ -141,7 +141,7 @@ impl Table {
                 let same = |place: &u32| key_at(keys, self.key_size, *place) == key;
                 let found = index.find(hash(key), same).copied();
                 if let (Some(place), Some(clock)) = (found, clock) {
-                    clock.ask(place);
+                    clock.touch(place);
                 }
                 found
             }
@@ -170,12 +170,12 @@ impl Table {
         let bytes = memory.bytes(key, self.key_size)?;
         let known = self.place(memory, bytes);
         let place = match (known, flags & 3) {
-            (Some(_), NOEXIST) => return Ok(EXISTS),
-            (None, EXIST) => return Ok(MISSING),
+            (Some(_), BPF_NOEXIST) => return Ok(EEXIST),
+            (None, BPF_EXIST) => return Ok(ENOENT),
             (Some(place), _) => place,
             (None, _) => match self.insert(memory, key)? {
                 Some(place) => place,
-                None => return Ok(FULL),
+                None => return Ok(E2BIG),
             },
         };
         memory.copy(value, self.value_address(place), self.value_size)?;
@@ -201,7 +201,7 @@ impl Table {
             return;
         };
         if free.is_empty() && live.len() >= entries {
-            let place = clock.oldest(entries);
+            let place = clock.evict();
             let old = self.key(memory, place).to_vec();
             self.delete_key(memory, &old);
         }
@@ -210,7 +210,10 @@ impl Table {
     fn insert_key(&mut self, memory: &mut Memory, key: &[u8]) -> Option<u32> {
         self.make_room(memory);
         let Places::Hash {
-            index, live, free, ..
+            index,
+            live,
+            free,
+            clock,
         } = &mut self.places
         else {
             return None;
@@ -219,6 +222,9 @@ impl Table {
             Some(place) => place,
             None if live.len() < self.entries as usize => {
                 live.push(false);
+                if let Some(clock) = clock {
+                    clock.used.push(Cell::default());
+                }
                 live.len() as u32 - 1
             }
             None => return None,
@@ -251,12 +257,12 @@ impl Table {
             index, live, free, ..
         } = &mut self.places
         else {
-            return INVALID;
+            return EINVAL;
         };
         let keys = memory.region(self.keys);
         let same = |place: &u32| key_at(keys, self.key_size, *place) == key;
         let Ok(entry) = index.find_entry(hash(key), same) else {
-            return MISSING;
+            return ENOENT;
         };
         let (place, _) = entry.remove();
         live[place as usize] = false;
@@ -381,6 +387,21 @@ mod tests {
     }
 
     #[test]
+    fn a_full_lru_map_keeps_keys_that_were_looked_up() {
+        let mut memory = Memory::new();
+        let mut table = Table::new(&spec(MapKind::LruHash, 3), &mut memory);
+        let key = memory.add(8).address(0);
+        let mut put = |memory: &mut Memory, number: u64| {
+            memory.store(key, number.to_le_bytes()).unwrap();
+            table.update(memory, key, key, 0).unwrap();
+            // The first key is looked up after each change.
+            memory.store(key, 0u64.to_le_bytes()).unwrap();
+            table.find(memory, key).unwrap().is_some()
+        };
+        assert!((0..20).all(|number| put(&mut memory, number)));
+    }
+
+    #[test]
     fn keys_come_and_go_up_to_the_number_there_is_room_for() {
         let mut memory = Memory::new();
         let mut table = Table::new(&spec(MapKind::Hash, 3), &mut memory);
@@ -390,15 +411,15 @@ mod tests {
             memory.store(scratch.address(8), value.to_le_bytes()).unwrap();
             (scratch.address(0), scratch.address(8))
         };
-        for (key, answer) in [(1, 0), (2, 0), (3, 0), (4, FULL), (2, 0)] {
+        for (key, answer) in [(1, 0), (2, 0), (3, 0), (4, E2BIG), (2, 0)] {
             let (key, value) = put(&mut memory, key, key * 10);
             assert_eq!(table.update(&mut memory, key, value, 0), Ok(answer));
         }
         let (key, value) = put(&mut memory, 2, 7);
-        assert_eq!(table.update(&mut memory, key, value, NOEXIST), Ok(EXISTS));
+        assert_eq!(table.update(&mut memory, key, value, BPF_NOEXIST), Ok(EEXIST));
         assert_eq!(table.delete(&memory, key), Ok(0));
-        assert_eq!(table.delete(&memory, key), Ok(MISSING));
-        assert_eq!(table.update(&mut memory, key, value, EXIST), Ok(MISSING));
+        assert_eq!(table.delete(&memory, key), Ok(ENOENT));
+        assert_eq!(table.update(&mut memory, key, value, BPF_EXIST), Ok(ENOENT));
         assert_eq!(table.find(&memory, key), Ok(None));
         let (key, value) = put(&mut memory, 4, 40);
         assert_eq!(table.update(&mut memory, key, value, 0), Ok(0));

@@ -9,7 +9,7 @@ use vm_tests::recording::{Counts, counts};
 
 use crate::{
     artifact::{self, Profile},
-    guest::{Ending, Program, Stable, Wish, kernel},
+    guest::{ExitStatus, GuestSpec, GuestTemplate, Program, kernel},
     install,
 };
 
@@ -140,11 +140,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         "kernel", "event", "sent", "recorded", "lost", "missed"
     );
     for series in &options.kernel {
-        let wish = Wish {
+        let spec = GuestSpec {
             memory_mb: 1024,
-            ..Wish::plain(series)
+            ..GuestSpec::plain(series)
         };
-        let stable = Stable::prepare(&wish, &base.init)?;
+        let stable = GuestTemplate::prepare(&spec, &base.init)?;
         for row in ROWS.iter().filter(|row| row.name.contains(&options.row)) {
             let mut guest = stable.guest()?;
             for program in &base.programs {
@@ -212,7 +212,11 @@ fn record(guest: &mut crate::guest::Guest, row: &Row, events: u64) -> Result<(Co
         limit: LONGEST,
     })?;
     let said = String::from_utf8_lossy(&out).into_owned();
-    ensure!(ending == Ending::Exited(0), "{}: {ending:?}: {said}", row.name);
+    ensure!(
+        ending == ExitStatus::Exited(0),
+        "{}: {ending:?}: {said}",
+        row.name
+    );
     let counted = said.contains("; lost ").then(|| counts(&said));
     let counted = counted.with_context(|| format!("{}: counts in {said:?}", row.name))?;
     let sent = match row.sent {
@@ -236,7 +240,11 @@ fn take_turns(guest: &mut crate::guest::Guest, row: &Row, events: u64) -> Result
         limit: LONGEST,
     })?;
     let said = String::from_utf8_lossy(&out).into_owned();
-    ensure!(ending == Ending::Exited(0), "{}: {ending:?}: {said}", row.name);
+    ensure!(
+        ending == ExitStatus::Exited(0),
+        "{}: {ending:?}: {said}",
+        row.name
+    );
     let status: serde_json::Value =
         serde_json::from_str(&said).with_context(|| format!("{}: a status in {said:?}", row.name))?;
     let number = |pointer: &str| {

@@ -13,7 +13,7 @@ use clap::Args;
 
 use crate::{
     artifact::{self, Profile},
-    guest::{Ending, Program, Stable, Wish},
+    guest::{ExitStatus, GuestSpec, GuestTemplate, Program},
     install,
 };
 
@@ -109,7 +109,7 @@ fn switches(program: &Path, switches: u32) -> Result<()> {
 /// In a guest of its own for each size.
 fn loads(program: &Path, sizes: &[u32]) -> Result<()> {
     install::ensure(install::GUESTS)?;
-    let stable = Stable::prepare(&Wish::plain(SERIES), &artifact::bare(Profile::Release)?.init)?;
+    let stable = GuestTemplate::prepare(&GuestSpec::plain(SERIES), &artifact::bare(Profile::Release)?.init)?;
     println!(
         "\na table of tracepoints in a persistent session, ms in an emulated guest ({}): loaded, replaced, taken out",
         stable.release()
@@ -124,7 +124,7 @@ fn loads(program: &Path, sizes: &[u32]) -> Result<()> {
             limit: LONGEST_LOAD,
         })?;
         ensure!(
-            ending == Ending::Exited(0),
+            ending == ExitStatus::Exited(0),
             "loading {events} events: {ending:?} in guest {SERIES}"
         );
         for (_, values) in numbers(&String::from_utf8_lossy(&out)) {

@@ -36,7 +36,7 @@ mod vmlinux;
 
 /// What kind of guest is wanted.
 #[derive(Debug, Clone)]
-pub(crate) struct Wish {
+pub(crate) struct GuestSpec {
     /// Kernel series, as in `6.12`.
     pub(crate) series: String,
     pub(crate) engine: Engine,
@@ -52,7 +52,7 @@ pub(crate) struct Wish {
     pub(crate) mirror: Option<String>,
 }
 
-impl Wish {
+impl GuestSpec {
     /// The guest that tests run in.
     pub(crate) fn plain(series: &str) -> Self {
         Self {
@@ -90,7 +90,7 @@ pub(crate) struct Program {
 
 /// How a program's run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ExitStatus {
     Exited(i32),
     Killed(i32),
     /// The kernel panicked or powered off.
@@ -99,7 +99,7 @@ pub(crate) enum Ending {
     TimedOut,
 }
 
-impl Ending {
+impl ExitStatus {
     /// The exit status that a shell would give; 124 for a time-out, 125 for a dead guest.
     pub(crate) fn code(self) -> i32 {
         match self {
@@ -120,31 +120,31 @@ pub(crate) struct Guest {
 }
 
 /// What every guest of a kind is cloned from: kernel, initramfs and image, all there.
-pub(crate) struct Stable {
+pub(crate) struct GuestTemplate {
     cache: cache::Cache,
     boot: snapshot::Boot,
     kernel: kernel::Kernel,
 }
 
-impl Stable {
-    /// Gets everything ready that the wish needs. `init` is the built first process.
-    pub(crate) fn prepare(wish: &Wish, init: &Path) -> Result<Self> {
+impl GuestTemplate {
+    /// Gets everything ready that the spec needs. `init` is the built first process.
+    pub(crate) fn prepare(spec: &GuestSpec, init: &Path) -> Result<Self> {
         let cache = cache::Cache::open()?;
-        let mirror = wish.mirror.as_deref();
-        let kernel = kernel::Kernel::obtain(&cache, &wish.series, mirror)?;
+        let mirror = spec.mirror.as_deref();
+        let kernel = kernel::Kernel::obtain(&cache, &spec.series, mirror)?;
         let busybox = initramfs::busybox(&cache, mirror)?;
         let initramfs = initramfs::build(&cache, &kernel, init, &busybox)?;
-        let disk = match wish.packages.as_slice() {
+        let disk = match spec.packages.as_slice() {
             [] => None,
-            packages => Some(root::image(&cache, &wish.suite, packages, mirror)?),
+            packages => Some(root::image(&cache, &spec.suite, packages, mirror)?),
         };
         let hardware = Hardware {
-            engine: wish.engine,
-            memory_mb: wish.memory_mb,
-            cpus: wish.cpus,
+            engine: spec.engine,
+            memory_mb: spec.memory_mb,
+            cpus: spec.cpus,
             disk,
         };
-        let image = if wish.compressed {
+        let image = if spec.compressed {
             kernel.vmlinuz()
         } else {
             kernel.vmlinux()
@@ -226,7 +226,11 @@ impl Guest {
     }
 
     /// Runs a program to its end and hands its output on as it comes. Its time limit does not run while the guest waits for a processor of a busy machine.
-    pub(crate) fn run(&mut self, program: &Program, mut output: impl FnMut(Stream, &[u8])) -> Result<Ending> {
+    pub(crate) fn run(
+        &mut self,
+        program: &Program,
+        mut output: impl FnMut(Stream, &[u8]),
+    ) -> Result<ExitStatus> {
         let mut deadline = Instant::now() + program.limit;
         let mut starved = self.machine.starved();
         let (argv, env) = (program.argv.clone(), program.env.clone());
@@ -248,14 +252,14 @@ impl Guest {
                     },
                     _,
                 )) => {
-                    return Ok(Ending::Killed(signal));
+                    return Ok(ExitStatus::Killed(signal));
                 }
                 Some(Happening::Reply(Reply::Exited { code, .. }, _)) => {
-                    return Ok(Ending::Exited(code.unwrap_or(1)));
+                    return Ok(ExitStatus::Exited(code.unwrap_or(1)));
                 }
                 Some(Happening::Reply(Reply::Failed { what }, _)) => bail!("guest {}: {what}", self.series),
                 Some(Happening::Reply(other, _)) => bail!("guest {}: out of step: {other:?}", self.series),
-                Some(Happening::Stopped | Happening::Silence) => return Ok(Ending::Died),
+                Some(Happening::Stopped | Happening::Silence) => return Ok(ExitStatus::Died),
                 None => {
                     let longer = self.machine.starved();
                     let granted = longer.saturating_sub(starved);
@@ -265,14 +269,14 @@ impl Guest {
                         continue;
                     }
                     self.machine.provoke();
-                    return Ok(Ending::TimedOut);
+                    return Ok(ExitStatus::TimedOut);
                 }
             }
         }
     }
 
     /// Runs a program and keeps its standard output; its standard error goes to ours.
-    pub(crate) fn capture(&mut self, program: &Program) -> Result<(Ending, Vec<u8>)> {
+    pub(crate) fn capture(&mut self, program: &Program) -> Result<(ExitStatus, Vec<u8>)> {
         let mut out = Vec::new();
         let ending = self.run(program, |stream, bytes| match stream {
             Stream::Out => out.extend_from_slice(bytes),

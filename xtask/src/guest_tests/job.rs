@@ -3,7 +3,7 @@
 use super::files::{FRESH, OBJECTS, PACKAGES, SLOW};
 use super::{Done, Ground, Selection};
 use crate::artifact::Executable;
-use crate::guest::{Ending, Guest, Program, Stable};
+use crate::guest::{ExitStatus, Guest, GuestTemplate, Program};
 use crate::objects;
 use crate::pace::Took;
 use crate::tally::Tally;
@@ -181,7 +181,7 @@ impl Job {
         if ground.output || failed {
             report += &format!("\n{}", said.trim_end());
         }
-        if matches!(ending, Ending::Died | Ending::TimedOut) {
+        if matches!(ending, ExitStatus::Died | ExitStatus::TimedOut) {
             let (path, end) = running.keep_log()?;
             report += &format!("\n{end}\nkernel log kept in {}", path.display());
         }
@@ -216,7 +216,7 @@ impl Job {
     }
 
     /// What the tests of the file need beyond what every guest has.
-    fn equip(&self, guest: &mut Guest, stable: &Stable) -> Result<()> {
+    fn equip(&self, guest: &mut Guest, stable: &GuestTemplate) -> Result<()> {
         for program in &self.examples {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
         }

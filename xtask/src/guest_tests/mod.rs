@@ -5,7 +5,7 @@ mod job;
 mod queue;
 
 use crate::artifact::{self, Base, Profile};
-use crate::guest::Stable;
+use crate::guest::GuestTemplate;
 use crate::install;
 use crate::kept_index::KeptIndex;
 use crate::pace::{Memory, Pace, Took};
@@ -42,7 +42,7 @@ struct Done {
 
 /// Where tests run, and how.
 struct Ground<'a> {
-    stable: &'a Stable,
+    stable: &'a GuestTemplate,
     base: &'a Base,
     /// What is made in one guest for all.
     index: &'a KeptIndex<Kind>,
@@ -81,7 +81,7 @@ struct Prepared {
     base: Base,
     memory: Memory,
     queue: Queue,
-    stables: BTreeMap<Kind, Stable>,
+    stables: BTreeMap<Kind, GuestTemplate>,
 }
 
 impl Prepared {

@@ -4,7 +4,7 @@ use super::Selection;
 use super::files::{EXAMPLES, TRACEPOINTS, kernels};
 use super::job::{Job, Kind};
 use crate::artifact::{self, Base, Executable};
-use crate::guest::{Stable, Wish};
+use crate::guest::{GuestSpec, GuestTemplate};
 use crate::pace::Memory;
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -68,14 +68,14 @@ impl Queue {
     }
 
     /// What the guests of each kind are cloned from.
-    pub(super) fn stables(&self, base: &Base) -> Result<BTreeMap<Kind, Stable>> {
+    pub(super) fn stables(&self, base: &Base) -> Result<BTreeMap<Kind, GuestTemplate>> {
         let kinds: BTreeSet<Kind> = self.rests().iter().map(|rest| rest.job.kind()).collect();
         let prepare = |(series, packages): &Kind| {
-            let wish = Wish {
+            let spec = GuestSpec {
                 packages: packages.iter().map(|name| (*name).to_owned()).collect(),
-                ..Wish::plain(series)
+                ..GuestSpec::plain(series)
             };
-            Stable::prepare(&wish, &base.init)
+            GuestTemplate::prepare(&spec, &base.init)
         };
         kinds
             .into_iter()

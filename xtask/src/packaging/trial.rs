@@ -7,7 +7,7 @@ use vm_tests::protocol::Stream;
 
 use crate::{
     artifact::{self, Profile},
-    guest::{Ending, Program, Stable, Wish},
+    guest::{ExitStatus, GuestSpec, GuestTemplate, Program},
     install,
 };
 
@@ -57,12 +57,12 @@ pub(super) fn run(deb: &Path, tar: &Path) -> Result<()> {
     install::ensure(install::IMAGES)?;
     let base = artifact::bare(Profile::Quick)?;
     for (suite, series) in RELEASES {
-        let wish = Wish {
+        let spec = GuestSpec {
             packages: PACKAGES.iter().map(|name| (*name).to_owned()).collect(),
             suite: (*suite).to_owned(),
-            ..Wish::plain(series)
+            ..GuestSpec::plain(series)
         };
-        let stable = Stable::prepare(&wish, &base.init)?;
+        let stable = GuestTemplate::prepare(&spec, &base.init)?;
         let mut guest = stable.guest()?;
         println!("── {suite} ({})", stable.release());
         let mut env = Vec::new();
@@ -84,7 +84,7 @@ pub(super) fn run(deb: &Path, tar: &Path) -> Result<()> {
             };
         })?;
         ensure!(
-            ending == Ending::Exited(0),
+            ending == ExitStatus::Exited(0),
             "{suite}: the trial ended with {ending:?}"
         );
     }

@@ -76,7 +76,7 @@ pub(super) fn drawers() -> Result<Vec<String>> {
         .into_iter()
         .filter(|file| file.split('/').any(drawer) && !excused(file));
     Ok(broken
-        .map(|file| format!("{file} is named like a drawer"))
+        .map(|file| format!("{file} says nothing by its name (util, common, helpers, …)"))
         .collect())
 }
 

@@ -21,7 +21,7 @@ const EEXIST: i64 = -17;
 const EINVAL: i64 = -22;
 
 /// The helpers that a machine has from the start.
-const READY: &[(Helper, Body)] = &[
+const HELPERS: &[(Helper, Body)] = &[
     (helper::MAP_LOOKUP_ELEM, map_lookup),
     (helper::MAP_UPDATE_ELEM, map_update),
     (helper::MAP_DELETE_ELEM, map_delete),
@@ -83,15 +83,15 @@ const READY: &[(Helper, Body)] = &[
     (helper::STRNCMP, strncmp),
 ];
 
-pub(super) fn ready() -> HashMap<Helper, HelperFn> {
-    READY
+pub(super) fn default_helpers() -> HashMap<Helper, HelperFn> {
+    HELPERS
         .iter()
         .map(|(helper, body)| (*helper, Rc::new(*body) as HelperFn))
         .collect()
 }
 
 /// The kernel functions that a machine has from the start, by name.
-pub(super) fn ready_kfuncs() -> HashMap<String, KfuncFn> {
+pub(super) fn default_kfuncs() -> HashMap<String, KfuncFn> {
     let off: Body = |m, _| {
         m.preempt_depth += 1;
         m.preempt_pairs += 1;
@@ -102,12 +102,12 @@ pub(super) fn ready_kfuncs() -> HashMap<String, KfuncFn> {
         Ok(0)
     };
     let save: Body = |m, Arguments([flags, ..])| {
-        m.give_program(flags, &m.interrupts_off.to_ne_bytes())?;
+        m.write_program_memory(flags, &m.interrupts_off.to_ne_bytes())?;
         m.interrupts_off += 1;
         Ok(0)
     };
     let restore: Body = |m, Arguments([flags, ..])| {
-        let saved = m.program_bytes(flags, 8)?;
+        let saved = m.read_program_memory(flags, 8)?;
         m.interrupts_off = m.interrupts_off.wrapping_sub(1);
         match saved == m.interrupts_off.to_ne_bytes() {
             true => Ok(0),
@@ -128,13 +128,13 @@ pub(super) fn ready_kfuncs() -> HashMap<String, KfuncFn> {
 
 impl Machine {
     /// Bytes that a program hands to a helper: it must be able to read them itself.
-    pub fn program_bytes(&self, address: u64, size: u64) -> Result<Vec<u8>, Reason> {
+    pub fn read_program_memory(&self, address: u64, size: u64) -> Result<Vec<u8>, Reason> {
         self.memory.check(address, size, Access::Read, false)?;
         Ok(self.memory.slice(address, size)?.to_vec())
     }
 
     /// Bytes that a helper gives a program, into memory that the program may write.
-    pub fn give_program(&mut self, address: u64, bytes: &[u8]) -> Result<(), Reason> {
+    pub fn write_program_memory(&mut self, address: u64, bytes: &[u8]) -> Result<(), Reason> {
         self.memory
             .check(address, bytes.len() as u64, Access::Write, false)?;
         self.memory.fill(address, bytes)
@@ -155,7 +155,7 @@ fn map_lookup_percpu(m: &mut Machine, Arguments([map, key, cpu, ..]): Arguments)
 
 fn lookup(m: &mut Machine, map: u64, key: u64, cpu: u32) -> Result<u64, Reason> {
     let key_size = m.map_of(map)?.0.key_size;
-    let key = m.program_bytes(key, key_size.into())?;
+    let key = m.read_program_memory(key, key_size.into())?;
     let (map, memory) = m.map_of(map)?;
     Ok(map.find(memory, &key, cpu).unwrap_or(0))
 }
@@ -163,8 +163,8 @@ fn lookup(m: &mut Machine, map: u64, key: u64, cpu: u32) -> Result<u64, Reason> 
 fn map_update(m: &mut Machine, Arguments([map, key, value, flags, _]): Arguments) -> Result<u64, Reason> {
     let sizes = m.map_of(map).map(|(map, _)| (map.key_size, map.value_size))?;
     let (key, value) = (
-        m.program_bytes(key, sizes.0.into())?,
-        m.program_bytes(value, sizes.1.into())?,
+        m.read_program_memory(key, sizes.0.into())?,
+        m.read_program_memory(value, sizes.1.into())?,
     );
     let cpu = m.environment.cpu;
     let (map, memory) = m.map_of(map)?;
@@ -173,18 +173,19 @@ fn map_update(m: &mut Machine, Arguments([map, key, value, flags, _]): Arguments
 
 fn map_delete(m: &mut Machine, Arguments([map, key, ..]): Arguments) -> Result<u64, Reason> {
     let key_size = m.map_of(map)?.0.key_size;
-    let key = m.program_bytes(key, key_size.into())?;
+    let key = m.read_program_memory(key, key_size.into())?;
     Ok(m.map_of(map)?.0.delete(&key) as u64)
 }
 
 fn current_comm(m: &mut Machine, Arguments([to, size, ..]): Arguments) -> Result<u64, Reason> {
     let mut bytes = m.environment.comm.clone().into_bytes();
     bytes.truncate((size as usize).saturating_sub(1));
-    // Kernels before 6.2 or so copy words up to the one with the NUL and do not write the rest of the buffer: 0xaa stands for what may be there.
+    // Kernels whose helper uses strscpy() without padding (from 2022 until the fix of April 2023) copy words up to the one with the NUL and leave the rest of
+    // the buffer as it was: 0xaa stands for what may be there.
     bytes.push(0);
     bytes.resize(bytes.len().next_multiple_of(8).min(size as usize), 0);
     bytes.resize(size as usize, 0xaa);
-    m.give_program(to, &bytes).map(|()| 0)
+    m.write_program_memory(to, &bytes).map(|()| 0)
 }
 
 /// Bytes that a probe read finds at `address` if it may read these kinds of memory. The program's own memory counts as kernel memory.
@@ -207,7 +208,7 @@ fn probe_read(
     m.memory.check(to, size, Access::Write, false)?;
     let found = probe(m, from, size, spaces);
     let failed = found.is_none() && size > 0;
-    m.give_program(to, &found.unwrap_or_else(|| vec![0; size as usize]))?;
+    m.write_program_memory(to, &found.unwrap_or_else(|| vec![0; size as usize]))?;
     Ok(if failed { EFAULT as u64 } else { 0 })
 }
 
@@ -222,7 +223,7 @@ fn probe_read_str(
     while (text.len() as u64) < size {
         match probe(m, from.wrapping_add(text.len() as u64), 1, spaces).and_then(|b| b.first().copied()) {
             None => {
-                m.give_program(to, &vec![0; size as usize])?;
+                m.write_program_memory(to, &vec![0; size as usize])?;
                 return Ok(EFAULT as u64);
             }
             Some(0) => break,
@@ -233,7 +234,7 @@ fn probe_read_str(
     if size > 0 {
         text.push(0);
     }
-    m.give_program(to, &text)?;
+    m.write_program_memory(to, &text)?;
     Ok(text.len() as u64)
 }
 
@@ -256,14 +257,14 @@ fn get_stack(m: &mut Machine, Arguments([_, to, size, flags, _]): Arguments) -> 
     m.memory.check(to, size, Access::Write, false)?;
     let mut bytes = frames(m, flags);
     if !size.is_multiple_of(8) {
-        m.give_program(to, &vec![0; size as usize])?;
+        m.write_program_memory(to, &vec![0; size as usize])?;
         return Ok(EINVAL as u64);
     }
     bytes.truncate(size as usize);
     let length = bytes.len();
     // The kernel clears what it does not fill.
     bytes.resize(size as usize, 0);
-    m.give_program(to, &bytes)?;
+    m.write_program_memory(to, &bytes)?;
     Ok(length as u64)
 }
 
@@ -274,9 +275,10 @@ fn get_stackid(m: &mut Machine, Arguments([_, map, flags, ..]): Arguments) -> Re
         .chunks(8)
         .flatten()
         .fold(7_u32, |hash, b| hash.wrapping_mul(31).wrapping_add((*b).into()));
-    let (map, memory) = m.map_of(map)?;
+    let handle = map;
+    let (map, memory) = m.map_of(handle)?;
     let MapKind::StackTrace { entries } = map.kind else {
-        return Err(Reason::NotAMap { value: 0 });
+        return Err(Reason::NotAMap { value: handle });
     };
     let id = sum % entries.max(1);
     let mut value = bytes;
@@ -297,7 +299,7 @@ fn get_stackid(m: &mut Machine, Arguments([_, map, flags, ..]): Arguments) -> Re
 }
 
 fn output(m: &mut Machine, map: u64, data: u64, size: u64) -> Result<u64, Reason> {
-    let bytes = m.program_bytes(data, size)?;
+    let bytes = m.read_program_memory(data, size)?;
     let (found, _) = m.map_of(map)?;
     if found.kind != MapKind::RingBuffer {
         return Err(Reason::NotAMap { value: map });
@@ -307,7 +309,7 @@ fn output(m: &mut Machine, map: u64, data: u64, size: u64) -> Result<u64, Reason
 }
 
 fn trace_printk(m: &mut Machine, Arguments([format, size, ..]): Arguments) -> Result<u64, Reason> {
-    let bytes = m.program_bytes(format, size)?;
+    let bytes = m.read_program_memory(format, size)?;
     let text: Vec<u8> = bytes.into_iter().take_while(|byte| *byte != 0).collect();
     m.environment
         .printed
@@ -316,7 +318,7 @@ fn trace_printk(m: &mut Machine, Arguments([format, size, ..]): Arguments) -> Re
 }
 
 fn strncmp(m: &mut Machine, Arguments([a, size, b, ..]): Arguments) -> Result<u64, Reason> {
-    let first = m.program_bytes(a, size)?;
+    let first = m.read_program_memory(a, size)?;
     for (at, x) in first.into_iter().enumerate() {
         let y = m
             .memory

@@ -152,7 +152,7 @@ impl Object {
             section.size > 0
                 && !section.name.starts_with(".rel")
                 && !section.name.starts_with(".debug")
-                && !section.name.ends_with("tab")
+                && !matches!(section.name.as_str(), ".symtab" | ".strtab" | ".shstrtab")
         };
         self.elf
             .sections
@@ -238,13 +238,12 @@ impl Object {
     /// # Errors
     /// [`Error::Object`] if there is no such map, or it holds global data.
     pub fn set_map_entries(&mut self, name: &str, entries: u32) -> Result<(), Error> {
-        let names: Vec<&str> = self
-            .maps
-            .iter()
-            .filter(|map| !map.is_data)
-            .map(|map| map.name.as_str())
-            .collect();
-        let why = format!("it has no map {name}; it has {}", names.join(", "));
+        let sized = self.maps.iter().filter(|map| !map.is_data);
+        let names: Vec<&str> = sized.map(|map| map.name.as_str()).collect();
+        let why = match names.is_empty() {
+            true => format!("it has no map {name}, and no other"),
+            false => format!("it has no map {name}; it has {}", names.join(", ")),
+        };
         let mut sized = self.maps.iter_mut().filter(|map| !map.is_data);
         let map = sized.find(|map| map.name == name).ok_or(Error::Object(why))?;
         map.entries = entries;

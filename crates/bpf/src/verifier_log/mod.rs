@@ -3,11 +3,9 @@
 //! The log is text without a grammar, and differs between kernels: what is not recognised is left out, never an error.
 //! Its sources are `kernel/bpf/verifier.c` and `kernel/bpf/log.c`.
 
-mod advice;
-mod messages;
+mod objections;
 
-pub use advice::advice;
-pub use messages::explain;
+pub use objections::{advice, explain};
 
 /// A verifier log, parsed.
 ///

@@ -2,7 +2,7 @@
 
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::ProgramKind;
-use kestrel_kernel::process::close_apart;
+use kestrel_kernel::process::close_in_background;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -30,7 +30,7 @@ pub fn close_many(host: &Host, files: Vec<OwnedFd>) -> usize {
     let many = files.len();
     let turn = turn_file(host);
     // Where no other process can be started the links are closed here, when they are dropped.
-    if many <= AT_ONCE || close_apart(files, turn.map(OwnedFd::from)).is_err() {
+    if many <= AT_ONCE || close_in_background(files, turn.map(OwnedFd::from)).is_err() {
         return 0;
     }
     many

@@ -200,7 +200,7 @@ pub struct Strategy {
 }
 
 impl Strategy {
-    /// A way that sees every hit, and needs no hook but its own.
+    /// A strategy that sees every hit, and needs no hook but its own.
     pub fn new(mechanism: Mechanism, context: Context) -> Self {
         Self {
             mechanism,
@@ -210,7 +210,7 @@ impl Strategy {
         }
     }
 
-    /// The way of a function's entry or return in a program that sees both, if it is one of functions: as by a link to many, handlers see no registers but those of arguments.
+    /// The strategy of a function's entry or return in a program that sees both, if it is one of functions: as by a link to many, handlers see no registers but those of arguments.
     pub fn of_call(&self) -> Option<Self> {
         let Mechanism::Functions(Functions {
             at_return,

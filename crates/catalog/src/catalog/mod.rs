@@ -1,4 +1,4 @@
-//! The catalog of events of this kernel: event kinds, their names, fields and the ways to attach to them; nothing here attaches anything.
+//! The catalog of events of this kernel: event kinds, their names, fields and the strategies to attach to them; nothing here attaches anything.
 
 mod bpf_function;
 mod canonical_name;

@@ -8,7 +8,7 @@ use crate::output::losses::report_read;
 use crate::progress;
 use clap::Args;
 use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
-use kestrel_trace::convert::{self, Place, Recording, TARGETS};
+use kestrel_trace::convert::{self, FORMATS, Place, RecordingContext};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::print::counted;
 use kestrel_trace::record::Record;
@@ -42,8 +42,8 @@ Losses are carried over where the format has a place for them, and reported on s
 
 /// The formats there are, as an option's values.
 fn formats() -> PossibleValuesParser {
-    let value = |target: &convert::Target| PossibleValue::new(target.name).help(target.about);
-    PossibleValuesParser::new(TARGETS.iter().map(value))
+    let value = |target: &convert::ConversionFormat| PossibleValue::new(target.name).help(target.about);
+    PossibleValuesParser::new(FORMATS.iter().map(value))
 }
 
 /// The parser of the file: any path but `-`.
@@ -56,7 +56,7 @@ fn file() -> impl TypedValueParser<Value = PathBuf> {
 
 /// Runs `kestrel export`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let target = convert::target(&options.format).unwrap_or(&TARGETS[0]);
+    let target = convert::target(&options.format).unwrap_or(&FORMATS[0]);
     let path = options.output.clone().unwrap_or_else(|| target.file.into());
     opening::ensure_not_input(&options.trace.path, &path)?;
     let mut trace = opening::open(&options.trace.path)?;
@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         );
     }
     let mut choice = options.filter.choose(&mut trace, false)?;
-    let recording = Recording {
+    let recording = RecordingContext {
         info: trace.reader.info().clone(),
         symbols: trace.symbols,
         processes: trace.processes,

@@ -13,7 +13,7 @@ pub(crate) struct Dominators {
 }
 
 impl Dominators {
-    /// Uses of a whole function.
+    /// Dominators of a function's reachable blocks.
     pub(crate) fn of(function: &Function) -> Self {
         let order = function.order();
         let places: HashMap<BlockId, usize> = order.iter().enumerate().map(|(i, id)| (*id, i)).collect();

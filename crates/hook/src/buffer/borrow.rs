@@ -73,7 +73,7 @@ impl<M: Memory> Ring<M> {
     /// Lends one run of pages, all of them before `end`.
     ///
     /// # Errors
-    /// As [`Ring::lend`].
+    /// Those of `take`; what it did not take is kept.
     pub fn borrow_run(
         &self,
         cpu: u32,

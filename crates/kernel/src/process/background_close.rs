@@ -7,17 +7,16 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 /// Name of the process where processes are listed.
 pub const CLOSER: &CStr = c"kestrel-detach";
 
-/// Between two descriptors, µs: a small part of what one of those takes that are closed so.
-const TURN: u32 = 500;
+/// Pause between two closes, µs: time for a waiter to take the lock.
+const PAUSE_US: u32 = 500;
 
-/// Closes descriptors without waiting for it: a process of its own ([`CLOSER`]), which needs no waiting for, does that and ends. It
-/// has nothing else open and stands in a session of its own, so neither a pipe's reader nor a terminal waits for it. If it
-/// is killed, the kernel goes on in its place. With a file for `turn` it closes each only while it alone has a lock of that file (`flock`), so
-/// that others who hold it, shared among them, come first.
+/// Closes descriptors without waiting: a child process of its own session ([`CLOSER`]), with nothing else open, closes them and ends; neither a pipe's
+/// reader nor a terminal waits for it, and if it is killed, the kernel closes what is left. With `lock`, each descriptor is closed under an exclusive
+/// flock(2) of that file: holders of a shared lock go first.
 ///
 /// # Errors
 /// [`Error::System`] when there can be no such process; the descriptors were closed nevertheless, and that took its time.
-pub fn close_apart(files: Vec<OwnedFd>, turn: Option<OwnedFd>) -> Result<()> {
+pub fn close_in_background(files: Vec<OwnedFd>, lock: Option<OwnedFd>) -> Result<()> {
     let failed = |what: &'static str| Error::system(what, "descriptors", Errno::last());
     let mut ends = [0; 2];
     // SAFETY: the array has room for the two descriptors.
@@ -26,16 +25,16 @@ pub fn close_apart(files: Vec<OwnedFd>, turn: Option<OwnedFd>) -> Result<()> {
     }
     // SAFETY: the call above has just made both, and nobody else has them.
     let (read, write) = unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
-    let mut kept: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
-    kept.push(read.as_raw_fd());
-    kept.extend(turn.iter().map(AsRawFd::as_raw_fd));
-    kept.sort_unstable();
-    let turn_fd = turn.as_ref().map(AsRawFd::as_raw_fd);
+    let mut inherited: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
+    inherited.push(read.as_raw_fd());
+    inherited.extend(lock.iter().map(AsRawFd::as_raw_fd));
+    inherited.sort_unstable();
+    let lock_fd = lock.as_ref().map(AsRawFd::as_raw_fd);
     // SAFETY: the child calls nothing but what may be called between fork and exec of a process with threads: no allocation, no lock.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: this is the child, right after its fork.
-        unsafe { close_when_alone(&kept, read.as_raw_fd(), turn_fd) }
+        unsafe { close_when_alone(&inherited, read.as_raw_fd(), lock_fd) }
     }
     if child < 0 {
         return Err(failed("start a process for closing"));
@@ -47,7 +46,7 @@ pub fn close_apart(files: Vec<OwnedFd>, turn: Option<OwnedFd>) -> Result<()> {
             break;
         }
     }
-    // Not the last to have them: these are quick. The write end comes last; the other process waits for that.
+    // The child still holds these files, so these closes do not wait for RCU; the end of file on `write`, which is closed last, tells it to start.
     drop(read);
     drop(files);
     drop(write);
@@ -62,11 +61,11 @@ pub fn close_apart(files: Vec<OwnedFd>, turn: Option<OwnedFd>) -> Result<()> {
     }
 }
 
-/// Main function of the closing process: it leaves everything behind but what it is to close, waits until it alone has that, and ends.
+/// Main function of the closing process: it closes all it does not need, waits until its parent has closed the descriptors, closes them, and ends.
 ///
 /// # Safety
 /// Only in a child right after its fork; it calls only functions that are safe there.
-unsafe fn close_when_alone(kept: &[RawFd], alone: RawFd, turn: Option<RawFd>) -> ! {
+unsafe fn close_when_alone(inherited: &[RawFd], parent_done: RawFd, lock: Option<RawFd>) -> ! {
     // SAFETY: plain system calls, on descriptors of this process and on memory that lives as long as it does.
     unsafe {
         // The grandchild has no parent that would have to wait for it.
@@ -82,20 +81,22 @@ unsafe fn close_when_alone(kept: &[RawFd], alone: RawFd, turn: Option<RawFd>) ->
         libc::prctl(libc::PR_SET_NAME, CLOSER.as_ptr(), 0, 0, 0);
         libc::chdir(c"/".as_ptr());
         let mut next = 0;
-        for &fd in kept {
+        for &fd in inherited {
             close_from_to(next, fd);
             next = fd + 1;
         }
         close_from_to(next, RawFd::MAX);
         let mut byte = 0_u8;
-        while libc::read(alone, (&raw mut byte).cast(), 1) < 0 && *libc::__errno_location() == libc::EINTR {}
-        if let Some(turn) = turn {
-            for &fd in kept.iter().filter(|fd| **fd != turn && **fd != alone) {
-                while libc::flock(turn, libc::LOCK_EX) < 0 && *libc::__errno_location() == libc::EINTR {}
+        while libc::read(parent_done, (&raw mut byte).cast(), 1) < 0
+            && *libc::__errno_location() == libc::EINTR
+        {}
+        if let Some(lock) = lock {
+            for &fd in inherited.iter().filter(|fd| **fd != lock && **fd != parent_done) {
+                while libc::flock(lock, libc::LOCK_EX) < 0 && *libc::__errno_location() == libc::EINTR {}
                 libc::close(fd);
-                libc::flock(turn, libc::LOCK_UN);
-                // The next in line has only been woken: without this pause this thread would take the turn again.
-                libc::usleep(TURN);
+                libc::flock(lock, libc::LOCK_UN);
+                // The next in line has only been woken: without this pause this thread would take the lock again.
+                libc::usleep(PAUSE_US);
             }
         }
         libc::_exit(0)
@@ -108,7 +109,7 @@ unsafe fn close_when_alone(kept: &[RawFd], alone: RawFd, turn: Option<RawFd>) ->
 /// Descriptors that are no longer used.
 unsafe fn close_from_to(first: RawFd, end: RawFd) {
     if first < end {
-        // SAFETY: the caller says so; the call takes no addresses.
+        // SAFETY: the caller guarantees that they are no longer used; the call takes no addresses.
         unsafe { libc::syscall(libc::SYS_close_range, first, end - 1, 0) };
     }
 }
@@ -125,7 +126,7 @@ mod tests {
         let first = open();
         first.lock_shared().unwrap();
         let (mut reader, writer) = std::io::pipe().unwrap();
-        close_apart(vec![writer.into()], Some(open().into())).unwrap();
+        close_in_background(vec![writer.into()], Some(open().into())).unwrap();
         // Nothing is closed while the other has the lock, however long that is.
         let polled = std::time::Duration::from_millis(100);
         assert!(!is_readable(&reader, polled));
@@ -148,7 +149,7 @@ mod tests {
     #[test]
     fn closed_by_somebody_else() {
         let (mut reader, writer) = std::io::pipe().unwrap();
-        close_apart(vec![writer.into()], None).unwrap();
+        close_in_background(vec![writer.into()], None).unwrap();
         // The end comes only when the other process has closed its copy, too.
         let mut rest = Vec::new();
         assert_eq!(reader.read_to_end(&mut rest).unwrap(), 0);

@@ -10,7 +10,7 @@ mod thread;
 mod times;
 mod user;
 
-pub use background_close::{CLOSER, close_apart};
+pub use background_close::{CLOSER, close_in_background};
 pub use files::{allow_open_files, inherited};
 pub use paused_command::PausedCommand;
 pub use pidfd::Watched;

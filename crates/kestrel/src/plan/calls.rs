@@ -38,7 +38,7 @@ fn functions(probe: &Probe, at_return: bool) -> Option<&str> {
         .then_some(functions.text.as_str())
 }
 
-/// Adds the way of a program that sees both ends of a call, as the best one.
+/// Adds the strategy of a program that sees both ends of a call, as the best one.
 pub(super) fn add_strategy(events: &mut Resolved) {
     for one in events.members.iter_mut() {
         add_strategy(one);
@@ -53,7 +53,7 @@ pub(super) fn add_strategy(events: &mut Resolved) {
     }
 }
 
-/// Joins the hooks at both ends of the same functions into one program; from those that have nothing to share it with that way is taken.
+/// Joins the hooks at both ends of the same functions into one program; from those that have nothing to share it with that strategy is taken.
 pub(super) fn join(hooks: &mut [Hook]) {
     let wanted: Vec<Option<u32>> = hooks.iter_mut().map(|hook| hook.entry_exit_id.take()).collect();
     for entry in 0..hooks.len() {
@@ -76,7 +76,7 @@ pub(super) fn join(hooks: &mut [Hook]) {
     }
 }
 
-/// Whether the best way of a hook is the return's part of a program that sees both ends, or the entry's, or neither.
+/// Whether the best strategy of a hook is the return's part of a program that sees both ends, or the entry's, or neither.
 fn end(hook: &Hook) -> Option<bool> {
     match &hook.strategies.first()?.mechanism {
         Mechanism::Calls(call) => Some(call.at_return),

@@ -1,4 +1,4 @@
-//! Handlers checked for the ways to see their event: which of them hold, on which ways; what the event is, the catalog has said before.
+//! Handlers checked for the strategies to see their event: which of them hold, under which strategies; what the event is, the catalog has said before.
 
 use super::entry_exit;
 use super::hook::{Hook, PlannedHandler, PlannedStrategy, layouts};
@@ -81,7 +81,7 @@ impl CalledProgram {
         }
     }
 
-    /// Says in a checked handler which program it calls on a way.
+    /// Says in a checked handler which program it calls under a strategy.
     fn bind(
         &self,
         handler: &mut CheckedProbe,
@@ -170,7 +170,7 @@ pub(crate) fn without_set(
 /// Result of checking one candidate with one strategy.
 type Outcome = Result<(CheckedProbe, Vec<Diagnostic>), Vec<Diagnostic>>;
 
-/// A way with the outcome for every candidate.
+/// A strategy with the outcome for every candidate.
 struct Tried {
     strategy: Strategy,
     outcomes: Vec<Outcome>,
@@ -233,7 +233,7 @@ impl Tried {
     }
 }
 
-/// Checks all candidates on all ways. Those are kept that hold together on the way where most do; then every way on which all of them hold.
+/// Checks all candidates under all strategies. Those are kept that hold together under the strategy where most do; then every strategy under which all of them hold.
 fn check_rows(
     resolved: Resolved,
     candidates: &[Candidate<'_>],
@@ -274,7 +274,7 @@ fn check_rows(
         refused.push(why);
     }
     tried.retain(|t| kept.iter().all(|&c| t.holds(c)));
-    // A way with more remarks than another cannot give all that was asked for (a field whose rule does not fit this kernel).
+    // A strategy with more remarks than another cannot give all that was asked for (a field whose rule does not fit this kernel).
     let fewest = tried.iter().map(|t| t.remarks(&kept)).min().unwrap_or(0);
     tried.retain(|t| t.remarks(&kept) == fewest);
     let mut remarks = Vec::new();

@@ -87,7 +87,7 @@ impl Hook {
         })
     }
 
-    /// Compiles the handlers for a way. Where the hook is several programs: the one at a `place` among them.
+    /// Compiles the handlers for a strategy. Where the hook is several programs: the one at a `place` among them.
     ///
     /// # Errors
     /// When a record is too large for a page, or needs more stack than BPF has.

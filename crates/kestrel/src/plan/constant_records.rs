@@ -100,7 +100,7 @@ pub(super) fn give_to_reader(hooks: &mut [Hook]) {
     }
 }
 
-/// The way of an interval whose reader makes its records; none where its handlers do more than a reader can.
+/// The strategy of an interval whose reader makes its records; none where its handlers do more than a reader can.
 fn by_reader(hook: &Hook) -> Option<PlannedStrategy> {
     let ([strategy], [instance]) = (hook.strategies.as_slice(), hook.instances.as_slice()) else {
         return None;
@@ -127,7 +127,7 @@ fn by_reader(hook: &Hook) -> Option<PlannedStrategy> {
     (split.idle && !split.known.is_empty()).then_some(by_reader)
 }
 
-/// The handlers of a way and their records apart; none where not all records are known.
+/// The handlers of a strategy and their records apart; none where not all records are known.
 pub(crate) fn split(strategy: &PlannedStrategy) -> Option<Split> {
     let Mechanism::OnRequest(own) = &strategy.mechanism else {
         return None;

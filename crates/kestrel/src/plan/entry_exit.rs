@@ -5,7 +5,7 @@ use kestrel_catalog::catalog::kind::HelperHook;
 use kestrel_compiler::check::tree::{CheckedPair, CheckedProbe, Statement};
 use kestrel_compiler::context::Context;
 
-/// The companions of a hook, where one of its handlers needs them. Its other ways go: what is kept is kept for the first.
+/// The companions of a hook, where one of its handlers needs them. Its other strategies go: what is kept is kept for the first.
 pub(super) fn companions(hook: &mut Hook) -> Vec<Hook> {
     let Some(strategy) = hook.strategies.first() else {
         return Vec::new();

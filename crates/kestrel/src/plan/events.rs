@@ -106,7 +106,7 @@ impl<'a> Events<'a> {
         if let [instance] = resolved.instances.as_slice() {
             let event = self.place(resolved.kind, instance);
             let name = self.all[event].name(&instance.name);
-            // One hook follows as many calls as any row asks for; an event of a pattern for many may be known without some of its ways.
+            // One hook follows as many calls as any row asks for; an event of a pattern for many may be known without some of its strategies.
             let single = &mut self.all[event].single;
             if single.as_ref().is_none_or(|known| {
                 known.calls() < resolved.calls() || known.strategies.len() < resolved.strategies.len()
@@ -289,7 +289,7 @@ impl<'a> Events<'a> {
         self.anew(name)
     }
 
-    /// One event seen by this mechanism, if there is such a way: an event that only a pattern for many named may be known without it.
+    /// One event seen by this mechanism, if there is such a strategy: an event that only a pattern for many named may be known without it.
     pub(super) fn one_at(&self, kind: &str, name: &str, mechanism: &Mechanism) -> Option<Resolved> {
         let one = self.one_called(kind, name)?;
         match one

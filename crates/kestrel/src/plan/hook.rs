@@ -245,7 +245,7 @@ impl Hook {
             .map(|(number, name)| (number, whole_name(self.kind, &name)))
     }
 
-    /// The programs of objects that its handlers call when attached in this way.
+    /// The programs of objects that its handlers call when attached by this strategy.
     pub(crate) fn calls(&self, strategy: &PlannedStrategy) -> Vec<Call> {
         let mut calls = self.known_calls.clone();
         if !calls.is_empty() {
@@ -267,7 +267,7 @@ impl Hook {
         calls
     }
 
-    /// How many these are at most, whichever way it is attached.
+    /// How many these are at most, whichever strategy attaches it.
     pub(crate) fn most_calls(&self) -> usize {
         self.strategies
             .iter()
@@ -276,7 +276,7 @@ impl Hook {
             .unwrap_or(0)
     }
 
-    /// The event classes that this hook writes when attached in this way.
+    /// The event classes that this hook writes when attached by this strategy.
     pub fn classes(&self, strategy: &PlannedStrategy) -> Vec<EventClass> {
         let records = || strategy.checked.iter().flat_map(CheckedProbe::records);
         // Of a program the planner has made it so.

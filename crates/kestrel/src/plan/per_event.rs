@@ -12,7 +12,7 @@ use kestrel_compiler::check::tree::CheckedProbe;
 pub(crate) struct Apart<'s> {
     set: &'s Resolved,
     rows: Vec<PlannedHandler>,
-    /// For each way of the set, one per row.
+    /// For each strategy of the set, one per row.
     handlers: Vec<Vec<CheckedProbe>>,
 }
 
@@ -56,7 +56,7 @@ impl<'s> Apart<'s> {
         self.whole(without_set(one, std::slice::from_ref(candidate), globals).ok()?)
     }
 
-    /// A hook that can be taken all the ways of the set, and needs no other beside it: a way that one of them cannot take is none for the
+    /// A hook that can be taken by all the strategies of the set, and needs no other beside it: a strategy that one of them cannot take is none for the
     /// program of all.
     fn whole(&self, checked: Checked) -> Option<Hook> {
         let fits = checked.refused.is_empty() && checked.companions.is_empty();
@@ -65,7 +65,7 @@ impl<'s> Apart<'s> {
             .filter(|hook| fits && hook.strategies.len() == self.set.strategies.len())
     }
 
-    /// The row from `first` on that does on every way what this hook's handler does.
+    /// The row from `first` on that does under every strategy what this hook's handler does.
     pub(crate) fn same(&self, first: usize, hook: &Hook) -> Option<usize> {
         let same = |row: &usize| {
             let mut strategies = self.handlers.iter().zip(&hook.strategies);
@@ -101,7 +101,7 @@ impl<'s> Apart<'s> {
     }
 }
 
-/// The way to see one event that reads what a way to see its set reads; distinguished as the set's events are, so that its own number need not be
+/// The strategy to see one event that reads what a strategy to see its set reads; distinguished as the set's events are, so that its own number need not be
 /// asked again.
 fn alike(set: &Strategy, strategies: &[Strategy]) -> Option<Strategy> {
     let same = |strategy: &&Strategy| {

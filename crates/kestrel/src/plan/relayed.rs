@@ -9,7 +9,7 @@ use kestrel_catalog::Result;
 use kestrel_catalog::attach::Mechanism;
 use kestrel_hook::hook::relay::Relay;
 
-/// The event of a hook whose handler in the table is an object that the hook cannot call, where another way to see the event serves it.
+/// The event of a hook whose handler in the table is an object that the hook cannot call, where another strategy to see the event serves it.
 pub(super) fn misfit(cells: &Cells, hook: &ExistingHook, planner: &Planner<'_>) -> Option<usize> {
     // What tells the events of a set apart is the set's own.
     let [name] = hook.instances.as_slice() else {
@@ -53,7 +53,7 @@ pub(super) fn hook(
     for hook in hooks.iter_mut().filter(|hook| !hook.companion) {
         let first = hook.strategies.first();
         let channel = first.map_or(0, |strategy| channel(&strategy.mechanism));
-        // All ways of one type: the hook's number and its type are the place where words are passed on.
+        // All strategies of one type: the hook's number and its type are the place where words are passed on.
         hook.strategies
             .retain(|strategy| self::channel(&strategy.mechanism) == channel);
         hook.taken_from = Some(Relay {

@@ -37,7 +37,7 @@ fn is_of_no_process(kind: &str) -> bool {
     is_own_event(kind) || kind == "interval"
 }
 
-/// The fields of events that hold the number of a thread, which all of them have in all ways.
+/// The fields of events that hold the number of a thread, which all of them have under all strategies.
 fn fields(events: &Resolved, options: &Options) -> Vec<&'static str> {
     let Some(first) = events.instances.first() else {
         return Vec::new();

@@ -27,13 +27,14 @@ pub(super) struct Resources {
     pub(super) control: Arc<Control>,
     /// The session's buffers, at least one.
     pub(super) buffers: Vec<Buffer>,
-    /// What wakes the reader of each of them, by its place, and what they ring where any does.
+    /// How each buffer wakes its reader, by the buffer's index.
     pub(super) bells: Vec<Bell>,
+    /// Ring buffer that wakes the reader of buffers, where one of them has a bell.
     pub(super) doorbell: Option<Doorbell>,
-    /// Where messages have another reader: what their writers ring.
+    /// Ring buffer that wakes the reader of messages, where that is another one.
     pub(super) message_bell: Option<Doorbell>,
-    /// Processes of the traced command.
-    pub(super) targets: Option<Map>,
+    /// Processes of the traced command ([`process_filter::MAP`]).
+    pub(super) process_filter: Option<Map>,
     /// Names of threads.
     pub(super) thread_names: Map,
     /// Hits of named probes, where there have been any.
@@ -42,10 +43,10 @@ pub(super) struct Resources {
     pub(super) relay: Option<Map>,
     /// The license under which programs are loaded, where it is not Kestrel's own.
     pub(super) license: Option<CString>,
-    /// What packets are handed over by, where programs do that.
+    /// Perf event array for packets, where programs hand them over.
     pub(super) packets: Option<Map>,
     pub(super) maps: Maps,
-    /// Compiled objects that rows name.
+    /// Compiled objects that handlers name.
     pub(super) objects: Objects,
 }
 
@@ -86,7 +87,7 @@ impl Resources {
             doorbell: rings.then(Doorbell::create).transpose()?,
             message_bell: (rings && is_persistent).then(Doorbell::create).transpose()?,
             bells,
-            targets: plan.follows().then(process_filter::create_map).transpose()?,
+            process_filter: plan.follows().then(process_filter::create_map).transpose()?,
             thread_names: thread_names::create_map()?,
             hits: None,
             relay: None,
@@ -113,7 +114,7 @@ impl Resources {
         let fds = uses
             .iter()
             .zip(&own)
-            .map(|(used, own)| self.map_fd(used, own.as_ref(), given));
+            .map(|(used, own)| self.map_fd(event, used, own.as_ref(), given));
         let fds: Vec<BorrowedFd<'_>> = fds.collect::<Result<_>>()?;
         let kfunc = |name: &str| -> Option<TypeId> { types?.find(Kind::Func, name) };
         let name = program_name(event);
@@ -128,8 +129,10 @@ impl Resources {
         Ok((program, own.into_iter().flatten().collect()))
     }
 
+    /// The descriptor of a map that the program of `event` uses.
     fn map_fd<'a>(
         &'a self,
+        event: &str,
         used: &MapUse,
         own: Option<&'a Map>,
         given: &[(&str, &'a Map)],
@@ -139,46 +142,40 @@ impl Resources {
             (MapUse::Private(spec), None) => &spec.name,
             (MapUse::External(name), _) => name,
         };
-        if let Some((_, map)) = given.iter().find(|(given, _)| given == name) {
-            return Ok(Map::as_fd(map));
-        }
-        if let Some(buffer) = self.buffers.iter().find(|b| *name == b.map_name()) {
-            return Ok(buffer.map().as_fd());
-        }
-        if let Some(map) = self.maps.find(name) {
-            return Ok(map.as_fd());
-        }
-        if let Some(map) = self.hits.as_ref().filter(|_| name == named::HITS) {
-            return Ok(map.as_fd());
-        }
-        if let Some(map) = self.relay.as_ref().filter(|_| name == relay::MAP) {
-            return Ok(map.as_fd());
-        }
-        if let Some(map) = self.packets.as_ref().filter(|_| name == packets::MAP) {
-            return Ok(map.as_fd());
-        }
-        let doorbell = match name.as_str() {
-            bell::FILLED => self.doorbell.as_ref(),
+        let given = given.iter().find(|(given, _)| given == name).map(|(_, map)| *map);
+        let buffer = || self.buffers.iter().find(|b| *name == b.map_name());
+        let map = given
+            .or_else(|| buffer().map(Buffer::map))
+            .or_else(|| self.maps.find(name))
+            .or_else(|| self.hook_map(name));
+        map.map(Map::as_fd).ok_or_else(|| Error::Compile {
+            event: event.to_owned(),
+            why: format!("it uses the map {name}, which the session does not have"),
+        })
+    }
+
+    /// A map that the programs of hooks know by a name of their own.
+    fn hook_map(&self, name: &str) -> Option<&Map> {
+        match name {
+            control::MAP => Some(self.control.map()),
+            process_filter::MAP => self.process_filter.as_ref(),
+            thread_names::MAP => Some(&self.thread_names),
+            named::HITS => self.hits.as_ref(),
+            relay::MAP => self.relay.as_ref(),
+            packets::MAP => self.packets.as_ref(),
+            bell::FILLED => self.doorbell.as_ref().map(Doorbell::map),
             // A session in the foreground has one bell: one process reads its pages and its messages.
-            bell::RECORDS => self.message_bell.as_ref().or(self.doorbell.as_ref()),
+            bell::RECORDS => self
+                .message_bell
+                .as_ref()
+                .or(self.doorbell.as_ref())
+                .map(Doorbell::map),
             _ => None,
-        };
-        if let Some(doorbell) = doorbell {
-            return Ok(doorbell.map().as_fd());
-        }
-        match (name.as_str(), &self.targets) {
-            (control::MAP, _) => Ok(self.control.map().as_fd()),
-            (process_filter::MAP, Some(map)) => Ok(map.as_fd()),
-            (thread_names::MAP, _) => Ok(self.thread_names.as_fd()),
-            _ => Err(Error::Compile {
-                event: name.clone(),
-                why: "it names a map that the session does not have".to_owned(),
-            }),
         }
     }
 
-    /// Binds programs that are loaded from now on to another buffer in the place of one, or to one more.
-    pub(super) fn exchange(&mut self, place: usize, buffer: Buffer) {
+    /// Puts a buffer at an index, or appends it; programs loaded later use it.
+    pub(super) fn set_buffer(&mut self, place: usize, buffer: Buffer) {
         match self.buffers.get_mut(place) {
             Some(old) => *old = buffer,
             None => self.buffers.push(buffer),

@@ -233,7 +233,7 @@ fn stack_number(m: &mut Machine, map: u64, flags: u64, subject: &Subject<'_>) ->
     };
     found.resize(table.key_size, 0);
     let number = table.intern(&mut m.memory, &found);
-    Ok(number.map_or(table::EXISTS.cast_unsigned(), u64::from))
+    Ok(number.map_or(table::EEXIST.cast_unsigned(), u64::from))
 }
 
 fn for_each(

@@ -492,15 +492,11 @@ mod tests {
 
     #[test]
     fn processors_are_added_up_and_rows_sorted() {
-        let ty = map(
-            vec![FieldType::CharArray { size: 8 }, number(true)],
-            kind_of(COUNT),
-        );
+        let key = vec![FieldType::CharArray { size: 8 }, number(true)];
+        let ty = map(key, kind_of(COUNT));
         let key = |text: &[u8; 8], n: i64| {
-            let mut key = words(&[0]);
-            key.extend(text);
-            key.extend(n.to_le_bytes());
-            key
+            let parts = [&words(&[0])[..], text, &n.to_le_bytes()];
+            parts.concat()
         };
         let elements = [
             (key(b"foo\0\0\0\0\0", 3), vec![words(&[5]), words(&[7])]),

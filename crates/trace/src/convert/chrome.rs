@@ -1,6 +1,6 @@
 //! The JSON of Chrome's `about:tracing` (Trace Event Format): every record is an instant of its thread with its fields as arguments.
 
-use super::conversion::{Conversion, Recording, Target};
+use super::conversion::{Conversion, ConversionFormat, RecordingContext};
 use super::names::Names;
 use super::place::{NewFile, Place};
 use crate::error::Result;
@@ -9,7 +9,7 @@ use crate::record::Record;
 use crate::symbol::Symbols;
 use serde_json::{Map, Value, json};
 
-pub(super) const TARGET: Target = Target {
+pub(super) const FORMAT: ConversionFormat = ConversionFormat {
     name: "chrome",
     about: "JSON of Chrome's about:tracing, for Perfetto's viewer, speedscope and others",
     file: "kestrel.trace.json",
@@ -25,7 +25,7 @@ struct Chrome {
 }
 
 impl Chrome {
-    fn new(recording: Recording, place: Place) -> Result<Self> {
+    fn new(recording: RecordingContext, place: Place) -> Result<Self> {
         let mut file = place.file()?;
         file.append(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
         Ok(Self {
@@ -43,12 +43,12 @@ impl Chrome {
 }
 
 impl Conversion for Chrome {
-    fn learn(&mut self, record: &Record<'_>) {
-        self.names.learn(record);
+    fn learn_thread_names(&mut self, record: &Record<'_>) {
+        self.names.learn_thread_names(record);
     }
 
     fn record(&mut self, record: &Record<'_>) -> Result<()> {
-        self.names.learn(record);
+        self.names.learn_thread_names(record);
         let (pid, tid) = (record.pid, record.tid);
         if let Some(name) = self.names.new_of(record) {
             let named =

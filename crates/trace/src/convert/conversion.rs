@@ -11,9 +11,9 @@ use crate::symbol::Symbols;
 use crate::tasks::Tasks;
 use crate::unwound::Unwound;
 
-/// A row of the table of formats.
+/// A format of another tool: name, help, usual file name, constructor.
 #[derive(Clone, Copy, Debug)]
-pub struct Target {
+pub struct ConversionFormat {
     /// The name, as an option's value.
     pub name: &'static str,
     /// What it is, in a sentence without a full stop.
@@ -21,12 +21,12 @@ pub struct Target {
     /// The file's usual name.
     pub file: &'static str,
     /// Begins to write it.
-    pub begin: fn(Recording, Place) -> Result<Box<dyn Conversion>>,
+    pub begin: fn(RecordingContext, Place) -> Result<Box<dyn Conversion>>,
 }
 
-/// Data of a recording beside its records.
+/// Data of a recording beside its records: what an exporter names addresses and threads by.
 #[derive(Clone, Debug, Default)]
-pub struct Recording {
+pub struct RecordingContext {
     /// What it says about itself.
     pub info: TraceInfo,
     /// Names of addresses.
@@ -39,11 +39,11 @@ pub struct Recording {
     pub unwound: Unwound,
     /// What its recorder counted.
     pub summary: Option<Summary>,
-    /// What a recording of system calls keeps.
+    /// Side file of a recording of system calls: signatures, the set asked for, descriptors open at its start.
     pub calls: Option<Kept>,
 }
 
-/// A file in the making. One that is dropped leaves nothing behind.
+/// A writer of another tool's file; dropped before [`finish`](Self::finish), it removes what it wrote.
 pub trait Conversion {
     /// Writes one record; of equal or later time than the one before.
     ///
@@ -51,8 +51,8 @@ pub trait Conversion {
     /// What cannot be written.
     fn record(&mut self, record: &Record<'_>) -> Result<()>;
 
-    /// Takes names of threads from a record that is not wanted.
-    fn learn(&mut self, record: &Record<'_>);
+    /// Learns the names of threads from a record that is not exported.
+    fn learn_thread_names(&mut self, record: &Record<'_>);
 
     /// Notes that so many events of a CPU were lost behind the record before. Formats without a place for that leave it out: what was lost is printed, too.
     ///

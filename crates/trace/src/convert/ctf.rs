@@ -1,6 +1,6 @@
 //! Plain Common Trace Format 1.8, one stream for each CPU: what babeltrace2 and Trace Compass open, whatever the recording's own files are.
 
-use super::conversion::{Conversion, Recording, Target};
+use super::conversion::{Conversion, ConversionFormat, RecordingContext};
 use super::place::Place;
 use crate::ctf::directory;
 use crate::ctf::rewrite::{Rewriter, SideData};
@@ -9,7 +9,7 @@ use crate::record::Record;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-pub(super) const TARGET: Target = Target {
+pub(super) const FORMAT: ConversionFormat = ConversionFormat {
     name: "ctf",
     about: "a folder of plain Common Trace Format, for babeltrace2 and Trace Compass, also of a compressed recording",
     file: "kestrel.ctf",
@@ -29,7 +29,7 @@ struct Ctf {
 }
 
 impl Ctf {
-    fn new(mut recording: Recording, place: &Place) -> Result<Self> {
+    fn new(mut recording: RecordingContext, place: &Place) -> Result<Self> {
         let path = place.path().to_owned();
         directory::is_free(&path)?;
         let new = directory::staging_path(&path);
@@ -63,7 +63,7 @@ impl Conversion for Ctf {
         }
     }
 
-    fn learn(&mut self, _record: &Record<'_>) {}
+    fn learn_thread_names(&mut self, _record: &Record<'_>) {}
 
     fn lost(&mut self, cpu: u32, events: u64) -> Result<()> {
         *self.lost.entry(cpu).or_default() += events;

@@ -1,12 +1,12 @@
 //! Folded stacks: a line for each, frames from the thread's name to the innermost with `;` between them, and how many records had it.
 
-use super::conversion::{Conversion, Recording, Target};
+use super::conversion::{Conversion, ConversionFormat, RecordingContext};
 use super::place::Place;
 use crate::error::Result;
 use crate::record::Record;
 use crate::stacks::{Stacks, Weight, folded};
 
-pub(super) const TARGET: Target = Target {
+pub(super) const FORMAT: ConversionFormat = ConversionFormat {
     name: "folded",
     about: "stacks of records as folded lines, for flame graph tools and speedscope",
     file: "kestrel.folded",
@@ -19,7 +19,7 @@ struct Folded {
 }
 
 impl Folded {
-    fn new(recording: Recording, place: Place) -> Self {
+    fn new(recording: RecordingContext, place: Place) -> Self {
         Self {
             place,
             stacks: Stacks::new(recording.symbols, recording.processes, Weight::Records),
@@ -28,7 +28,7 @@ impl Folded {
 }
 
 impl Conversion for Folded {
-    fn learn(&mut self, record: &Record<'_>) {
+    fn learn_thread_names(&mut self, record: &Record<'_>) {
         self.stacks.pass(record);
     }
 

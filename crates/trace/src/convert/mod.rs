@@ -1,4 +1,4 @@
-//! A recording as files of other tools: one file and one row of [`TARGETS`] each. Records come one after another, and what is kept of them does not grow with
+//! A recording as files of other tools: one file and one row of [`FORMATS`] each. Records come one after another, and what is kept of them does not grow with
 //! their number. Formats that are appended to, line by line, are `export`'s.
 
 mod chrome;
@@ -16,7 +16,7 @@ mod stacks;
 pub(crate) mod trace_dat;
 mod tracing_data;
 
-pub use conversion::{Conversion, Recording, Target};
+pub use conversion::{Conversion, ConversionFormat, RecordingContext};
 pub use place::Place;
 
 use crate::ctf::read::{Reader, Source};
@@ -26,20 +26,20 @@ use crate::summary::Summary;
 use std::collections::BTreeMap;
 
 /// The formats.
-pub static TARGETS: &[Target] = &[
-    perf_data::TARGET,
-    trace_dat::TARGET,
-    perfetto::TARGET,
-    chrome::TARGET,
-    parquet::TARGET,
-    pprof::TARGET,
-    folded::TARGET,
-    ctf::TARGET,
+pub static FORMATS: &[ConversionFormat] = &[
+    perf_data::FORMAT,
+    trace_dat::FORMAT,
+    perfetto::FORMAT,
+    chrome::FORMAT,
+    parquet::FORMAT,
+    pprof::FORMAT,
+    folded::FORMAT,
+    ctf::FORMAT,
 ];
 
 /// The format of that name.
-pub fn target(name: &str) -> Option<&'static Target> {
-    TARGETS.iter().find(|target| target.name == name)
+pub fn target(name: &str) -> Option<&'static ConversionFormat> {
+    FORMATS.iter().find(|target| target.name == name)
 }
 
 /// Writes those of the records left in `reader` that `wanted` says, and what was lost between them; gives their number.
@@ -63,7 +63,7 @@ pub fn convert<R: Source>(
             conversion.record(&record)?;
             records += 1;
         } else {
-            conversion.learn(&record);
+            conversion.learn_thread_names(&record);
         }
     }
     tell(&reader.lost_by_cpu(), &mut written, conversion.as_mut())?;

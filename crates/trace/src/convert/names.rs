@@ -1,6 +1,6 @@
 //! Names of threads learned from records, and which of them the converted file has already.
 
-use super::conversion::Recording;
+use super::conversion::RecordingContext;
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn new(recording: &Recording) -> Self {
+    pub(super) fn new(recording: &RecordingContext) -> Self {
         Self {
             processes: recording.processes.clone(),
             ..Self::default()
@@ -34,7 +34,7 @@ impl Names {
     }
 
     /// Learns names from a record.
-    pub(super) fn learn(&mut self, record: &Record<'_>) {
+    pub(super) fn learn_thread_names(&mut self, record: &Record<'_>) {
         self.learner.learn(record, &mut self.processes);
     }
 

@@ -1,7 +1,7 @@
 //! Apache Parquet: a folder with a table for each event that has records, whose columns have the types of its fields. Rows are kept until there are many, then written by
 //! columns.
 
-use super::conversion::{Conversion, Recording, Target};
+use super::conversion::{Conversion, ConversionFormat, RecordingContext};
 use super::names::Names;
 use super::place::{NewFolder, Place};
 use crate::error::Result;
@@ -24,7 +24,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::sync::Arc;
 
-pub(super) const TARGET: Target = Target {
+pub(super) const FORMAT: ConversionFormat = ConversionFormat {
     name: "parquet",
     about: "a folder of Apache Parquet tables, one for each event, for DuckDB, pandas, Spark and others",
     file: "kestrel.parquet",
@@ -376,7 +376,7 @@ impl Table {
 }
 
 impl Parquet {
-    fn new(recording: Recording, place: Place) -> Result<Self> {
+    fn new(recording: RecordingContext, place: Place) -> Result<Self> {
         Ok(Self {
             folder: place.folder()?,
             names: Names::new(&recording),
@@ -408,12 +408,12 @@ fn as_io(error: ParquetError) -> io::Error {
 }
 
 impl Conversion for Parquet {
-    fn learn(&mut self, record: &Record<'_>) {
-        self.names.learn(record);
+    fn learn_thread_names(&mut self, record: &Record<'_>) {
+        self.names.learn_thread_names(record);
     }
 
     fn record(&mut self, record: &Record<'_>) -> Result<()> {
-        self.names.learn(record);
+        self.names.learn_thread_names(record);
         if !self.tables.contains_key(&record.event.id.0) {
             self.begin(record.event)?;
         }

@@ -1,7 +1,7 @@
 //! `perf.data` (tools/perf/Documentation/perf.data-file-format.txt): every event is a tracepoint, described in the file, and every record a sample of it; call
 //! stacks are call chains, binaries of processes are mappings with build ids.
 
-use super::conversion::{Conversion, Recording, Target};
+use super::conversion::{Conversion, ConversionFormat, RecordingContext};
 use super::kernel_form::Form;
 use super::names::Names;
 use super::place::{NewFile, Place};
@@ -16,7 +16,7 @@ use crate::tasks::Tasks;
 use crate::user_symbol::{Binary, Mapping};
 use std::collections::HashMap;
 
-pub(super) const TARGET: Target = Target {
+pub(super) const FORMAT: ConversionFormat = ConversionFormat {
     name: "perf-data",
     about: "perf.data, for perf script, perf report, perf sched and what reads their files",
     file: "perf.data",
@@ -162,7 +162,7 @@ struct Event {
 }
 
 impl PerfData {
-    fn new(recording: Recording, place: Place) -> Result<Self> {
+    fn new(recording: RecordingContext, place: Place) -> Result<Self> {
         let mut mappings: Vec<(u32, Mapping)> = recording
             .symbols
             .user()
@@ -257,7 +257,7 @@ impl PerfData {
 
     /// Says what the record's thread is called, where that is new, and what was mapped until then.
     fn before(&mut self, record: &Record<'_>) -> Result<()> {
-        self.names.learn(record);
+        self.names.learn_thread_names(record);
         if let Some(name) = self.names.new_of(record).map(str::to_owned) {
             let thread = (record.pid, record.tid);
             self.comm(thread, &name, (record.time_ns, record.cpu))?;
@@ -293,8 +293,8 @@ impl PerfData {
 }
 
 impl Conversion for PerfData {
-    fn learn(&mut self, record: &Record<'_>) {
-        self.names.learn(record);
+    fn learn_thread_names(&mut self, record: &Record<'_>) {
+        self.names.learn_thread_names(record);
     }
 
     fn record(&mut self, record: &Record<'_>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Conversion to a profile for pprof (`profile.proto`, compressed with gzip): how many records had which stack in which thread.
 
-use super::conversion::{Conversion, Recording, Target};
+use super::conversion::{Conversion, ConversionFormat, RecordingContext};
 use super::place::Place;
 use crate::error::Result;
 use crate::record::Record;
@@ -11,7 +11,7 @@ use prost::Message;
 use std::collections::HashMap;
 use std::io::Write as _;
 
-pub(super) const TARGET: Target = Target {
+pub(super) const FORMAT: ConversionFormat = ConversionFormat {
     name: "pprof",
     about: "a profile of the records' stacks, for pprof and what reads its files",
     file: "kestrel.pb.gz",
@@ -32,7 +32,7 @@ struct Pprof {
 }
 
 impl Pprof {
-    fn new(recording: Recording, place: Place) -> Self {
+    fn new(recording: RecordingContext, place: Place) -> Self {
         let info = recording.info;
         let since_1970 = info.clock.seconds.saturating_mul(1_000_000_000);
         Self {
@@ -47,7 +47,7 @@ impl Pprof {
 }
 
 impl Conversion for Pprof {
-    fn learn(&mut self, record: &Record<'_>) {
+    fn learn_thread_names(&mut self, record: &Record<'_>) {
         self.stacks.pass(record);
     }
 

@@ -1,7 +1,7 @@
 //! `trace.dat` of trace-cmd, version 6 (trace-cmd's Documentation/trace-cmd/trace-cmd.dat.v6.5.txt): what describes events, then the pages of each CPU as the
 //! kernel's ring buffer has them (`include/linux/ring_buffer.h`), what was lost marked on the page behind it, and counted by CPU where no page follows.
 
-use super::conversion::{Conversion, Recording, Target};
+use super::conversion::{Conversion, ConversionFormat, RecordingContext};
 use super::kernel_form::Form;
 use super::names::Names;
 use super::place::Place;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::Write as _;
 
-pub(super) const TARGET: Target = Target {
+pub(super) const FORMAT: ConversionFormat = ConversionFormat {
     name: "trace-dat",
     about: "trace.dat, for trace-cmd report, KernelShark and what reads their files",
     file: "trace.dat",
@@ -80,7 +80,7 @@ struct Cpu {
 }
 
 impl TraceDat {
-    fn new(recording: Recording, place: Place) -> Self {
+    fn new(recording: RecordingContext, place: Place) -> Self {
         let form = |event| Form::new(event, Chain::default());
         let events = recording.info.events.iter();
         Self {
@@ -151,12 +151,12 @@ impl TraceDat {
 }
 
 impl Conversion for TraceDat {
-    fn learn(&mut self, record: &Record<'_>) {
-        self.names.learn(record);
+    fn learn_thread_names(&mut self, record: &Record<'_>) {
+        self.names.learn_thread_names(record);
     }
 
     fn record(&mut self, record: &Record<'_>) -> Result<()> {
-        self.names.learn(record);
+        self.names.learn_thread_names(record);
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         if let Some(form) = self.forms.get(&record.event.id.0) {

@@ -6,7 +6,7 @@ use crate::pages::{Cell, Ring, record};
 use crate::rewriting::{records, rewrite};
 use crate::sample;
 use crate::writing::{sealed, write};
-use kestrel_trace::convert::{Place, Recording, convert, target};
+use kestrel_trace::convert::{Place, RecordingContext, convert, target};
 use kestrel_trace::ctf::directory;
 use kestrel_trace::export::{Export, Json};
 use kestrel_trace::summary::Summary;
@@ -23,12 +23,12 @@ const LOST: u64 = 12;
 /// Makes a file of a format of a trace; gives the number of records.
 fn convert_as(format: &str, trace: &Path, file: &Path, summary: Option<&Summary>) -> u64 {
     let mut opened = directory::open(trace).unwrap();
-    let recording = Recording {
+    let recording = RecordingContext {
         info: opened.reader.info().clone(),
         symbols: opened.symbols,
         processes: opened.processes,
         tasks: opened.tasks,
-        ..Recording::default()
+        ..RecordingContext::default()
     };
     let conversion = (target(format).unwrap().begin)(recording, Place::at(file).unwrap()).unwrap();
     convert(&mut opened.reader, summary, &mut |_| true, conversion).unwrap()
@@ -550,9 +550,9 @@ fn babeltrace_reads_what_was_compressed() {
     // What is no trace is not replaced.
     std::fs::write(at("ctf").join("thesis"), "").unwrap();
     let opened = directory::open(&at("packed")).unwrap();
-    let recording = Recording {
+    let recording = RecordingContext {
         info: opened.reader.info().clone(),
-        ..Recording::default()
+        ..RecordingContext::default()
     };
     let begun = (target("ctf").unwrap().begin)(recording, Place::at(&at("ctf")).unwrap());
     assert!(begun.and_then(|conversion| conversion.finish()).is_err());

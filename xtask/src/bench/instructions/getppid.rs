@@ -5,7 +5,7 @@ use super::Row;
 pub(super) const ROW: Row = Row {
     name: "getppid",
     about: "bare system call",
-    over: None,
-    promise: None,
-    line: "cost getppid",
+    baseline: None,
+    limit: None,
+    command: "cost getppid",
 };

@@ -1,11 +1,11 @@
-//! Ours: the same write while marks are recorded, which come through the same function of the kernel.
+//! `null-write` while marks are recorded: a write that only passes the function which marks are recorded at.
 
 use super::Row;
 
 pub(super) const ROW: Row = Row {
     name: "kestrel-mark",
-    about: "+ marks recorded by kestrel, of which this is none",
-    over: Some("null-write"),
-    promise: None,
-    line: "kestrel record -a -o /tmp/trace -e mark -- cost null",
+    about: "+ marks recorded by kestrel; the write is no mark",
+    baseline: Some("null-write"),
+    limit: None,
+    command: "kestrel record -a -o /tmp/trace -e mark -- cost null",
 };

@@ -5,9 +5,9 @@ use super::Row;
 pub(super) const ROW: Row = Row {
     name: "kestrel-table",
     about: "+ syscalls:sys_enter_getppid recorded by a table",
-    over: Some("getppid"),
-    promise: None,
-    line: "echo 'buffer main { size = 4M mode = overwrite } \
+    baseline: Some("getppid"),
+    limit: None,
+    command: "echo 'buffer main { size = 4M mode = overwrite } \
            table one { syscalls:sys_enter_getppid { record() } }' > /tmp/one.kst && \
            kestrel start /tmp/one.kst > /dev/null 2>&1 && cost getppid",
 };

@@ -18,7 +18,7 @@ use clap::Args;
 
 use crate::{
     artifact::{self, Base},
-    guest::{Ending, Program, Stable, Wish},
+    guest::{ExitStatus, GuestSpec, GuestTemplate, Program},
     install,
     tally::Tally,
 };
@@ -45,32 +45,32 @@ struct Row {
     name: &'static str,
     about: &'static str,
     /// The row whose cost is taken off: what is left is the cost of an event.
-    over: Option<&'static str>,
+    baseline: Option<&'static str>,
     /// What we promise of an event.
-    promise: Option<Promise>,
-    line: &'static str,
+    limit: Option<Limit>,
+    command: &'static str,
 }
 
 impl Row {
     /// Whether something of ours runs in it.
     fn is_ours(&self) -> bool {
-        self.line.contains("kestrel ")
+        self.command.contains("kestrel ")
     }
 
     /// Runs it in a guest.
-    fn cost(&self, base: &Base, stable: &Stable, series: &str) -> Result<u64> {
+    fn cost(&self, base: &Base, stable: &GuestTemplate, series: &str) -> Result<u64> {
         let mut guest = stable.guest()?;
         for program in &base.programs {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
         }
-        let argv = ["sh", "-c", self.line].map(str::to_owned).to_vec();
+        let argv = ["sh", "-c", self.command].map(str::to_owned).to_vec();
         let (ending, out) = guest.capture(&Program {
             argv,
             env: Vec::new(),
             limit: Duration::from_secs(60),
         })?;
         ensure!(
-            ending == Ending::Exited(0),
+            ending == ExitStatus::Exited(0),
             "bench {}: {ending:?} in guest {series}",
             self.name
         );
@@ -82,7 +82,7 @@ impl Row {
 
 /// What an event costs at most.
 #[derive(Clone, Copy, Debug)]
-enum Promise {
+enum Limit {
     /// This much of what it costs in the row named.
     Ratio(f64, &'static str),
     /// A number of instructions.
@@ -160,7 +160,7 @@ const MAX_GUESTS: usize = 4;
 /// Each row in a guest of its own: what one leaves behind must not be counted in the next. Their clocks count instructions and not time, so that as many run at once as
 /// there are processors, [`MAX_GUESTS`] at most.
 fn measure(base: &Base, series: &str) -> Result<Costs> {
-    let stable = Stable::prepare(&Wish::counted(series), &base.init)?;
+    let stable = GuestTemplate::prepare(&GuestSpec::counted(series), &base.init)?;
     let next = AtomicUsize::new(0);
     let stop = |_: &anyhow::Error| next.store(ROWS.len(), Ordering::Relaxed);
     let worker = || -> Result<Vec<(String, u64)>> {
@@ -231,11 +231,11 @@ impl Costs {
                 .event(row)
                 .map(|event| format!("+{event}"))
                 .unwrap_or_default();
-            let ratio = match row.promise {
-                Some(Promise::Ratio(at_most, peer)) => self
+            let ratio = match row.limit {
+                Some(Limit::Ratio(at_most, peer)) => self
                     .ratio(row, peer)
                     .map(|ratio| format!(": {ratio:.2} of {peer}, promised {at_most}")),
-                Some(Promise::Instructions(at_most)) => Some(format!(": promised {at_most}")),
+                Some(Limit::Instructions(at_most)) => Some(format!(": promised {at_most}")),
                 None => None,
             };
             println!(
@@ -251,9 +251,9 @@ impl Costs {
     fn judge(&self) -> Result<Tally> {
         let (tally, mut told) = self.compare(&Self::stored()?);
         let broken = self.broken_promises();
-        let promises = ROWS.iter().filter(|row| row.promise.is_some()).count();
+        let limits = ROWS.iter().filter(|row| row.limit.is_some()).count();
         let kept = Tally {
-            passed: (promises - broken.len()) as u64,
+            passed: (limits - broken.len()) as u64,
             failed: broken.len() as u64,
             ..Tally::default()
         };
@@ -264,7 +264,9 @@ impl Costs {
 
     /// What an event costs in a row: its cost without what the call costs bare.
     fn event(&self, row: &Row) -> Option<u64> {
-        self.rows.get(row.name)?.checked_sub(*self.rows.get(row.over?)?)
+        self.rows
+            .get(row.name)?
+            .checked_sub(*self.rows.get(row.baseline?)?)
     }
 
     /// How an event's cost relates to the one that it is promised against.
@@ -275,15 +277,15 @@ impl Costs {
 
     /// A sentence for each promise that these costs do not keep.
     fn broken_promises(&self) -> Vec<String> {
-        let broken = |row: &Row| match row.promise? {
-            Promise::Ratio(at_most, peer) => {
+        let broken = |row: &Row| match row.limit? {
+            Limit::Ratio(at_most, peer) => {
                 let ratio = self.ratio(row, peer).unwrap_or(f64::INFINITY);
                 let sentence = format!("bench {}: {ratio:.3} of {peer}, promised {at_most}", row.name);
                 (ratio > at_most).then_some(sentence)
             }
-            Promise::Instructions(at_most) => {
+            Limit::Instructions(at_most) => {
                 let cost = |name: &str| self.rows.get(name).copied();
-                let both = cost(row.name).zip(row.over.and_then(cost));
+                let both = cost(row.name).zip(row.baseline.and_then(cost));
                 let kept = both.is_some_and(|(with, without)| with <= without + at_most);
                 let sentence = format!(
                     "bench {}: {both:?} instructions, promised {at_most} more",
@@ -405,10 +407,10 @@ mod tests {
     fn every_row_is_read_against_one_that_is_there() {
         let there = |name: &str| ROWS.iter().any(|row| row.name == name);
         for row in ROWS {
-            assert!(row.over.is_none_or(there), "{}", row.name);
-            let is_there = match row.promise {
-                Some(Promise::Ratio(_, peer)) => there(peer),
-                Some(Promise::Instructions(_)) => row.over.is_some(),
+            assert!(row.baseline.is_none_or(there), "{}", row.name);
+            let is_there = match row.limit {
+                Some(Limit::Ratio(_, peer)) => there(peer),
+                Some(Limit::Instructions(_)) => row.baseline.is_some(),
                 None => true,
             };
             assert!(is_there, "{}", row.name);

@@ -5,7 +5,7 @@ use super::Row;
 pub(super) const ROW: Row = Row {
     name: "null-write",
     about: "bare write to /dev/null",
-    over: None,
-    promise: None,
-    line: "cost null",
+    baseline: None,
+    limit: None,
+    command: "cost null",
 };

@@ -5,7 +5,7 @@ use super::Row;
 pub(super) const ROW: Row = Row {
     name: "number",
     about: "a number goes up 100 times",
-    over: None,
-    promise: None,
-    line: "cost number 500 100",
+    baseline: None,
+    limit: None,
+    command: "cost number 500 100",
 };

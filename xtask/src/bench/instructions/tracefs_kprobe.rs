@@ -5,9 +5,9 @@ use super::Row;
 pub(super) const ROW: Row = Row {
     name: "tracefs-kprobe",
     about: "+ kprobe event with three arguments in the tracefs ring",
-    over: Some("getppid"),
-    promise: None,
-    line: "cd /sys/kernel/tracing && echo 1 > options/overwrite \
+    baseline: Some("getppid"),
+    limit: None,
+    command: "cd /sys/kernel/tracing && echo 1 > options/overwrite \
            && echo 'p:bench/getppid __do_sys_getppid a=%di b=%si c=%dx' >> kprobe_events \
            && echo 1 > events/bench/getppid/enable && cost getppid",
 };

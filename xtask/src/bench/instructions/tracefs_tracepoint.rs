@@ -5,7 +5,7 @@ use super::Row;
 pub(super) const ROW: Row = Row {
     name: "tracefs-tracepoint",
     about: "+ syscalls:sys_enter_getppid in the tracefs ring",
-    over: Some("getppid"),
-    promise: None,
-    line: "cd /sys/kernel/tracing && echo 1 > events/syscalls/sys_enter_getppid/enable && cost getppid",
+    baseline: Some("getppid"),
+    limit: None,
+    command: "cd /sys/kernel/tracing && echo 1 > events/syscalls/sys_enter_getppid/enable && cost getppid",
 };

@@ -16,7 +16,7 @@ use clap::Args;
 
 use crate::{
     artifact::{self, Profile},
-    guest::{Ending, Program, Stable, Wish, kernel},
+    guest::{ExitStatus, GuestSpec, GuestTemplate, Program, kernel},
     install,
 };
 
@@ -149,16 +149,16 @@ fn measure_in_guest(options: &Options) -> Result<String> {
         true => Profile::Quick,
         false => Profile::Release,
     })?;
-    let wish = Wish {
+    let spec = GuestSpec {
         packages: vec!["bpftrace".to_owned(), "perl-base".to_owned()],
         suite: options.suite.clone(),
         memory_mb: 1024,
         ..match options.counted {
-            true => Wish::counted(&options.kernel),
-            false => Wish::plain(&options.kernel),
+            true => GuestSpec::counted(&options.kernel),
+            false => GuestSpec::plain(&options.kernel),
         }
     };
-    let stable = Stable::prepare(&wish, &base.init)?;
+    let stable = GuestTemplate::prepare(&spec, &base.init)?;
     println!(
         "in an emulated guest ({}): {}",
         stable.release(),
@@ -191,7 +191,7 @@ fn measure_in_guest(options: &Options) -> Result<String> {
         limit: LONGEST,
     })?;
     let said = String::from_utf8_lossy(&out).into_owned();
-    ensure!(ending == Ending::Exited(0), "{ending:?}: {said}");
+    ensure!(ending == ExitStatus::Exited(0), "{ending:?}: {said}");
     Ok(said)
 }
 

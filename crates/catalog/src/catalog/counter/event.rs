@@ -9,7 +9,7 @@ use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_compiler::lang::number_of;
 use kestrel_kernel::perf::Counter;
 
-/// One event of a counter, seen in the only way there is.
+/// One event of a counter, seen by its only strategy.
 pub(super) fn resolved(
     catalog: &Catalog,
     kind: &'static str,

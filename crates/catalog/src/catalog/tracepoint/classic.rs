@@ -1,4 +1,4 @@
-//! The classic way: fields of a tracepoint's formatted entry, from its format file.
+//! Fields of a tracepoint's formatted entry, from its format file.
 
 use super::call_arguments::argument_type;
 use super::field_type::value_type;

@@ -1,4 +1,4 @@
-//! Tracepoints of tracefs: named `group:event`, read raw where a rule says how and the classic way otherwise.
+//! Tracepoints of tracefs: named `group:event`, read raw where a rule says how and from its formatted entry otherwise.
 
 pub mod call_arguments;
 mod classic;
@@ -141,7 +141,7 @@ impl Resolved {
         self.strategies.first().is_some_and(of_all) && self.instances.iter().all(is_call)
     }
 
-    /// The event without ways that see a tracepoint's event at a function behind the tracepoint: many kprobes take long to go.
+    /// The event without strategies that see a tracepoint's event at a function behind the tracepoint: many kprobes take long to go.
     pub(super) fn at_tracepoints(mut self) -> Self {
         let elsewhere =
             |strategy: &Strategy| matches!(strategy.mechanism, Mechanism::Entry(attach::Entry { .. }));

@@ -3,7 +3,7 @@
 //! This file is a table; it grows by rows. A row was checked by hand: in the kernel's sources, every field of the event's
 //! `TP_fast_assign` is `__entry->NAME = NAME`. Names and sizes alone would not prove it (`vmscan:mm_vmscan_throttled` keeps `1U << reason` as
 //! `reason`, `oom:compact_retry` a translated `result`). Where a kernel's entry has a field that is no argument of its name and
-//! size, its event is recorded the classic way.
+//! size, its event is recorded from its formatted entry.
 
 /// Group, events.
 /// `group:name`, sorted.

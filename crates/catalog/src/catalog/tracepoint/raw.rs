@@ -1,4 +1,4 @@
-//! The raw way: a tracepoint's fields computed from its raw arguments by a field rule, in the types of its formatted entry.
+//! The raw strategy: a tracepoint's fields computed from its raw arguments by a field rule, in the types of its formatted entry.
 
 use super::super::kind::Strategy;
 use super::super::lookup::Catalog;
@@ -11,7 +11,7 @@ use kestrel_bpf::btf::Type;
 use kestrel_compiler::context::{Context, EventField, ProgramKind, Source, ValueType};
 use kestrel_kernel::tracefs::{Field, Format, Location};
 
-/// The ways to see a tracepoint through a rule: reading directly, then by probe reads. Empty where the rule does not cover
+/// Strategies to see a tracepoint through a rule: reading directly, then by probe reads. Empty where the rule does not cover
 /// the running kernel's entry field by field.
 pub(super) fn strategies(catalog: &Catalog, name: &str, format: &Format, rule: &Rule<'_>) -> Vec<Strategy> {
     let Some(target) = raw_tracepoint::target(catalog, rule.raw) else {

@@ -1,4 +1,4 @@
-//! One tracepoint and the ways to see it: raw where a rule or its system call says how, and by its entry.
+//! One tracepoint and the strategies to see it: raw where a rule or its system call says how, and by its entry.
 
 use super::super::kind::{Instance, Resolved, Strategy, Via};
 use super::super::lookup::Catalog;
@@ -13,7 +13,7 @@ pub(super) fn split(name: &str) -> (&str, &str) {
     name.split_once(':').unwrap_or((name, ""))
 }
 
-/// One tracepoint with all ways to see it.
+/// One tracepoint with all strategies to see it.
 pub(super) fn resolve_one(catalog: &Catalog, full: &str, via: Via) -> Result<Resolved> {
     let (group, name) = split(full);
     let format = catalog.tracefs()?.format(group, name)?;

@@ -1,5 +1,5 @@
 //! Tracepoints whose entries are alike (those of one `DECLARE_EVENT_CLASS`, for instance): one program serves them all, and each is told
-//! apart by the cookie of its perf link. Only those that are read the classic way: what is read raw has a program each, because a raw program
+//! apart by the cookie of its perf link. Only those that are read from their formatted entries: what is read raw has a program each, because a raw program
 //! that is on its way keeps the kernel from running it for another event.
 
 use super::super::kind::{Instance, Resolved, Strategy, Via};
@@ -60,7 +60,7 @@ pub(super) fn set_of(catalog: &Catalog, names: &[String], via: Via) -> Result<Op
     })
 }
 
-/// The fields of an event that can be one of a set: it is read the classic way, and there is no other.
+/// The fields of an event that can be one of a set: it is read from its formatted entry alone.
 fn fields(single: &Resolved) -> Option<&[EventField]> {
     let [strategy] = single.strategies.as_slice() else {
         return None;

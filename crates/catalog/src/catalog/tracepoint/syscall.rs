@@ -16,7 +16,7 @@ use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, S
 use kestrel_kernel::tracefs::{Field, Format, Location};
 use kestrel_trace::layout::{Base, FieldType, Layout, UNUSED};
 
-/// The ways to see a system-call tracepoint raw; empty if this is none, or its number is not known.
+/// Strategies to see a system-call tracepoint raw; empty if this is none, or its number is not known.
 pub(super) fn strategies(
     catalog: &Catalog,
     group: &str,
@@ -212,7 +212,7 @@ fn withheld_of(format: &Format) -> impl Iterator<Item = EventField> {
     others.map(|field| withheld(format, field))
 }
 
-/// The ways to see a call's entry that have its number and its arguments, and no more.
+/// Strategies to see a call's entry that have its number and its arguments, and no more.
 fn by_arguments(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format) -> Vec<Strategy> {
     let guard = Some(guard("args.id", number));
     let mut strategies = values(format, arch, "id").map_or(Vec::new(), |f| {

@@ -6,7 +6,7 @@ use kestrel::plan::ProgramText;
 use kestrel::replay::{Options, RecordedNames, Replaying};
 use kestrel::script::Perform;
 use kestrel_trace::browser::{About, Limits, PageBuilder};
-use kestrel_trace::convert::{self, Place, Recording, TARGETS};
+use kestrel_trace::convert::{self, Place, RecordingContext};
 use kestrel_trace::ctf::directory::{self, Trace};
 use kestrel_trace::ctf::merge::Merge;
 use kestrel_trace::ctf::rewrite::{Rewriter, SideData};
@@ -169,10 +169,10 @@ fn page(scene: &Scene<'_>, _choice: u64) -> Result<(), String> {
 }
 
 fn export(scene: &Scene<'_>, choice: u64) -> Result<(), String> {
-    let target = &TARGETS[usize::try_from(choice >> 8).unwrap() % TARGETS.len()];
+    let target = &convert::FORMATS[usize::try_from(choice >> 8).unwrap() % convert::FORMATS.len()];
     let mut trace = scene.open()?;
     let out = scene.free("exported");
-    let recording = Recording {
+    let recording = RecordingContext {
         info: trace.reader.info().clone(),
         symbols: trace.symbols.clone(),
         processes: trace.processes.clone(),

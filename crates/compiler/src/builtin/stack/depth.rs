@@ -1,4 +1,4 @@
-//! A stack of so many frames, shown in a mode.
+//! Mode and depth of `kstack` and `ustack`.
 
 use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};
@@ -7,10 +7,10 @@ use crate::lang::ast;
 use crate::lang::diag::{Diagnostic, nearest};
 use kestrel_trace::layout::{Space, StackMode};
 
-/// The kernel's limit (`kernel.perf_event_max_stack`), and what is taken where nothing is said.
-const DEPTH: u32 = 127;
+/// Default of `kernel.perf_event_max_stack`, and what is taken where nothing is said.
+const DEFAULT_DEPTH: u32 = 127;
 /// The deepest that a program may ask for, as in bpftrace: frames beyond the kernel's limit are not there to be kept.
-const DEEPEST: u32 = 1024;
+const MAX_DEPTH: u32 = 1024;
 
 /// Modes in which stacks are shown, by their words in the language.
 const MODES: &[(&str, StackMode)] = &[
@@ -44,7 +44,7 @@ pub(super) fn mode_and_depth(checker: &mut Checker<'_>, usage: &Use<'_>) -> Chec
             Some(near) => format!("did you mean {near}? There are {modes}"),
             None => format!("there are {modes}; a depth is a number"),
         };
-        let message = format!("\"{word}\" is no way to show a stack");
+        let message = format!("unknown stack mode \"{word}\"");
         return Err(checker.report(Diagnostic::error(*span, message).hint(hint)));
     }
     let depth = match (named, args.as_slice()) {
@@ -58,24 +58,24 @@ pub(super) fn mode_and_depth(checker: &mut Checker<'_>, usage: &Use<'_>) -> Chec
         _ => None,
     };
     let max = match depth {
-        Some(depth) => deepest(checker, depth)?.min(DEPTH),
-        None => DEPTH,
+        Some(depth) => known_depth(checker, depth)?.min(DEFAULT_DEPTH),
+        None => DEFAULT_DEPTH,
     };
     Ok((named.unwrap_or(checker.globals.stack_mode), max))
 }
 
-/// How many frames are wanted at most; none is a stack that is empty.
-fn deepest(checker: &mut Checker<'_>, depth: &ast::Expr) -> Checked<u32> {
+/// The most frames that a program asks for; 0 gives an empty stack.
+fn known_depth(checker: &mut Checker<'_>, depth: &ast::Expr) -> Checked<u32> {
     let value = checker.scalar(depth)?;
     let message = match value.constant().map(u32::try_from) {
-        Some(Ok(known @ 0..=DEEPEST)) => return Ok(known),
-        Some(_) => format!("the depth of a stack is 0 to {DEEPEST}"),
+        Some(Ok(known @ 0..=MAX_DEPTH)) => return Ok(known),
+        Some(_) => format!("the depth of a stack is 0 to {MAX_DEPTH}"),
         None => "the depth of a stack must be known before the program runs".to_owned(),
     };
     Err(checker.error(depth.span, message))
 }
 
-/// A stack by frame pointers, or of the kernel.
+/// Checks `kstack` or `ustack` (frames found by frame pointers).
 pub(super) fn stack(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space) -> Checked<Expr> {
     let (mode, max) = mode_and_depth(checker, usage)?;
     if mode == StackMode::BuildId && space == Space::Kernel {

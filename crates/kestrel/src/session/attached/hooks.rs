@@ -4,7 +4,7 @@ use super::{Attached, Session};
 use crate::plan::constant_records::{self, ConstantRecord};
 use crate::plan::{Hook, Plan, PlannedStrategy};
 use crate::session::kernel_error::{can_be_left_out, is_final, reason};
-use crate::session::prepare::{self, Ready};
+use crate::session::prepare::{self, PreparedHook};
 use crate::session::{Fallback, Skipped, attach, modules, verifier_error};
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::Catalog;
@@ -21,7 +21,7 @@ impl Session {
         &mut self,
         plan: &Plan,
         index: usize,
-        ready: Option<Ready>,
+        ready: Option<PreparedHook>,
         catalog: &Catalog,
     ) -> Result<()> {
         let hook = &plan.hooks[index];
@@ -86,7 +86,7 @@ impl Session {
         &self,
         plan: &Plan,
         hook: &Hook,
-        mut ready: Option<Ready>,
+        mut ready: Option<PreparedHook>,
         catalog: &Catalog,
     ) -> Result<(Attached, Vec<EventClass>, Option<Fallback>)> {
         let mut last: Option<Error> = None;
@@ -97,13 +97,13 @@ impl Session {
         let strategies = hook.strategies.iter().enumerate();
         for (index, strategy) in strategies.filter(|(_, strategy)| possible(strategy)) {
             let ready = ready.take().map_or_else(
-                || Ready::compile(plan, hook, strategy, prepare::preemption(plan, catalog)),
+                || PreparedHook::compile(plan, hook, strategy, prepare::preemption(plan, catalog)),
                 Ok,
             );
             let several = ready.as_ref().is_ok_and(|ready| ready.compiled.len() > 1);
             let mut attached = ready.and_then(|ready| self.attach_strategy(hook, strategy, ready, catalog));
             if several && attached.as_ref().is_err_and(second_chance::is_without_room) {
-                let single = Ready::compile(plan, hook, strategy, Preemption::default());
+                let single = PreparedHook::compile(plan, hook, strategy, Preemption::default());
                 attached = single.and_then(|ready| self.attach_strategy(hook, strategy, ready, catalog));
             }
             match attached {
@@ -131,7 +131,7 @@ impl Session {
         &self,
         hook: &Hook,
         strategy: &PlannedStrategy,
-        mut ready: Ready,
+        mut ready: PreparedHook,
         catalog: &Catalog,
     ) -> Result<Attached> {
         let (event, function) = (hook.event(), hook.function());

@@ -11,7 +11,7 @@ use crate::session::hook_state::hook_state;
 use crate::session::in_progress::{LoadInProgress, Loaded, full};
 use crate::session::metadata::Description;
 use crate::session::pinned::Change;
-use crate::session::prepare::{self, Ready};
+use crate::session::prepare::{self, PreparedHook};
 use crate::session::recompile::Recompile;
 use crate::session::record_ids::RecordIds;
 use crate::session::slot_program::{Made, compile, program_state};
@@ -332,7 +332,7 @@ impl LoadInProgress<'_> {
     fn compile_all(&self, plan: &Plan, catalog: &Catalog) -> Vec<Option<Made>> {
         let types = catalog.types().ok();
         let (session, hooks, directory) = (&self.session.resources, &self.next.hooks, &self.pinned.directory);
-        prepare::each(plan.hooks.len(), plan.hooks.len(), &|index| {
+        prepare::make_in_parallel(plan.hooks.len(), plan.hooks.len(), &|index| {
             // Objects are loaded in the order in which they are called.
             let hook = plan.hooks.get(index).filter(|hook| hook.most_calls() == 0)?;
             let there = hooks.get(hook.slot.as_ref()?.hook)?;
@@ -411,7 +411,13 @@ impl LoadInProgress<'_> {
     }
 
     /// Attaches a hook that has its numbers; its program may be ready.
-    fn attach(&mut self, plan: &Plan, index: usize, ready: Option<Ready>, catalog: &Catalog) -> Result<()> {
+    fn attach(
+        &mut self,
+        plan: &Plan,
+        index: usize,
+        ready: Option<PreparedHook>,
+        catalog: &Catalog,
+    ) -> Result<()> {
         let before = self.session.hooks.len();
         let known = self.session.classes.clone();
         self.session.add(plan, index, ready, catalog)?;

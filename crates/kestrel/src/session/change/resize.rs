@@ -155,7 +155,7 @@ impl Change {
         for (place, ring) in rings {
             let pin = pins::buffer(&next.buffers[place]);
             self.session.directory.pin(ring.map().as_fd(), &pin)?;
-            session.resources.exchange(place, ring);
+            session.resources.set_buffer(place, ring);
         }
         let renewed = renumber(next)?;
         let mut remake = Recompile::new(&session, next, &self.session.directory, catalog);

@@ -1,4 +1,4 @@
-//! Attaching one hook: its programs by the mechanism of its way, and what makes the kernel read strings for them.
+//! Attaching one hook: its programs by the mechanism of its strategy, and what makes the kernel read strings for them.
 
 use crate::plan::{Hook, PlannedStrategy};
 use kestrel_bpf::asm::Assembler;

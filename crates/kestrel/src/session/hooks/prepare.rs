@@ -1,5 +1,5 @@
-//! Programs made before they are attached: compiled and loaded by several threads, because the verifier looks at each program for itself and
-//! takes longer than all the rest. What cannot be made here is made, with its error or by its next way, when its turn comes.
+//! Programs compiled and loaded before they are attached, by several threads: the verifier looks at each program for itself and takes longer than all
+//! the rest. A hook that fails here is tried again when it is attached, where its error is reported or its next strategy is taken.
 
 use crate::plan::{Hook, Plan, PlannedStrategy};
 use crate::session::hook_maps::{numbers_map, slots_map};
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Fewer programs than this are not worth a thread.
-const FEW: usize = 16;
+const MIN_PROGRAMS: usize = 16;
 /// The most threads that load programs; more would wait for each other in the kernel.
 const THREADS: usize = 8;
 
@@ -29,7 +29,7 @@ pub(in crate::session) type LoadedAs = (ProgramKind, Vec<(Program, Vec<Map>)>);
 
 /// A strategy of a hook, prepared for attaching.
 #[derive(Debug)]
-pub(in crate::session) struct Ready {
+pub(in crate::session) struct PreparedHook {
     /// The hook's programs: several where threads can be preempted inside of them.
     pub(in crate::session) compiled: Vec<Compiled>,
     /// The map that distinguishes a set's events, under its name.
@@ -42,8 +42,8 @@ pub(in crate::session) struct Ready {
     pub(in crate::session) loaded: Option<LoadedAs>,
 }
 
-impl Ready {
-    /// Compiles a way and makes its maps.
+impl PreparedHook {
+    /// Compiles a strategy and makes its maps.
     pub(in crate::session) fn compile(
         plan: &Plan,
         hook: &Hook,
@@ -51,10 +51,10 @@ impl Ready {
         preemption: Preemption,
     ) -> Result<Self> {
         let selector = strategy.context.selector.as_ref();
-        let several = strategy.mechanism.is_preempted(preemption);
-        let first = hook.compile_shared(strategy, plan, several.then_some(ProgramPlace::FIRST))?;
+        let is_preempted = strategy.mechanism.is_preempted(preemption);
+        let first = hook.compile_shared(strategy, plan, is_preempted.then_some(ProgramPlace::FIRST))?;
         let mut compiled = vec![first];
-        for place in second_chance::later(second_chance::PROGRAMS).filter(|_| several) {
+        for place in second_chance::later(second_chance::PROGRAMS).filter(|_| is_preempted) {
             compiled.push(hook.compile(strategy, plan, Some(place))?);
         }
         let mut slots = Vec::new();
@@ -64,7 +64,7 @@ impl Ready {
         Ok(Self {
             compiled,
             slots,
-            seen: several.then(second_chance::create_map).transpose()?,
+            seen: is_preempted.then(second_chance::create_map).transpose()?,
             numbers: selector.map(|s| numbers_map(hook, &s.map)).transpose()?,
             loaded: None,
         })
@@ -79,21 +79,21 @@ impl Ready {
     }
 }
 
-/// The first way of each hook as far as it can be made without attaching anything; none where there are few.
+/// Prepares the first strategy of each hook; all `None` if there are few programs, or where a hook fails.
 pub(in crate::session) fn prepare(
     resources: &Resources,
     plan: &Plan,
     catalog: &Catalog,
-) -> Vec<Option<Ready>> {
+) -> Vec<Option<PreparedHook>> {
     let (types, preemption) = (catalog.types().ok(), preemption(plan, catalog));
-    let several = |hook: &&Hook| {
+    let is_preempted = |hook: &&Hook| {
         hook.strategies
             .first()
             .is_some_and(|strategy| strategy.mechanism.is_preempted(preemption))
     };
-    let several = plan.hooks.iter().filter(several).count();
-    let programs = plan.hooks.len() + several * (second_chance::PROGRAMS as usize - 1);
-    each(plan.hooks.len(), programs, &|index| {
+    let preempted = plan.hooks.iter().filter(is_preempted).count();
+    let programs = plan.hooks.len() + preempted * (second_chance::PROGRAMS as usize - 1);
+    make_in_parallel(plan.hooks.len(), programs, &|index| {
         // What goes into a slot is made where the slot is known.
         let hook = plan.hooks.get(index).filter(|hook| hook.slot.is_none())?;
         // Who shares a program comes with the first.
@@ -101,12 +101,12 @@ pub(in crate::session) fn prepare(
         if plan.hooks.iter().take(index).any(shares) {
             return None;
         }
-        one(resources, plan, hook, types.as_ref(), preemption)
+        prepare_hook(resources, plan, hook, types.as_ref(), preemption)
     })
 }
 
-/// Results of `make` for each of so many hooks, by several threads; nothing where their `programs` are few, or where it makes nothing.
-pub(in crate::session) fn each<T: Send>(
+/// Results of `make` for hooks `0..count`, by several threads; all `None` if there are fewer than [`MIN_PROGRAMS`] programs: the caller makes them itself.
+pub(in crate::session) fn make_in_parallel<T: Send>(
     count: usize,
     programs: usize,
     make: &(dyn Fn(usize) -> Option<T> + Sync),
@@ -116,7 +116,7 @@ pub(in crate::session) fn each<T: Send>(
         .map_or(1, NonZero::get)
         .min(THREADS);
     let threads = threads.min(count);
-    if programs < FEW || threads < 2 {
+    if programs < MIN_PROGRAMS || threads < 2 {
         return all;
     }
     let next = AtomicUsize::new(0);
@@ -141,7 +141,8 @@ pub(in crate::session) fn each<T: Send>(
     all
 }
 
-/// Where threads are preempted inside a plan's programs, as far as second chances can be had; looked for only if it makes a difference to one of them.
+/// Where threads can be preempted inside a plan's programs and [`second_chance`] helps: at trampolines of functions only up to its limit of programs. Asked
+/// for only if a hook is concerned.
 pub(in crate::session) fn preemption(plan: &Plan, catalog: &Catalog) -> Preemption {
     const EVERYWHERE: Preemption = Preemption {
         tracepoints: true,
@@ -169,15 +170,15 @@ fn most_on_a_function(plan: &Plan) -> usize {
     hooks.into_values().max().unwrap_or(0)
 }
 
-fn one(
+fn prepare_hook(
     resources: &Resources,
     plan: &Plan,
     hook: &Hook,
     types: Option<&Arc<Btf>>,
     preemption: Preemption,
-) -> Option<Ready> {
+) -> Option<PreparedHook> {
     let strategy = hook.strategies.first()?;
-    let mut ready = Ready::compile(plan, hook, strategy, preemption).ok()?;
+    let mut ready = PreparedHook::compile(plan, hook, strategy, preemption).ok()?;
     // What becomes of functions is known only when they are attached.
     if !matches!(strategy.mechanism, Mechanism::Functions(_)) {
         let kind = strategy.mechanism.called_kind(true).ok()?;

@@ -12,7 +12,7 @@ use kestrel_hook::hook::second_chance::{self, ProgramPlace};
 use kestrel_kernel::bpf::Program;
 use std::sync::Arc;
 
-/// A program for each that is attached, and which of the hook's ways they are.
+/// A program for each that is attached, and which of the hook's strategies they are.
 pub(in crate::session) type Made = Result<(Vec<Program>, usize)>;
 
 /// The programs for a slot of a hook that is there, bound to the session's maps.

@@ -48,7 +48,7 @@ impl Session {
     /// # Errors
     /// When the map cannot be written.
     pub fn admit_before_exec(&self, pid: u32) -> Result<()> {
-        if let Some(map) = &self.resources.targets {
+        if let Some(map) = &self.resources.process_filter {
             map.update(
                 &0_u32.to_ne_bytes(),
                 &process_filter::single_process(pid),
@@ -62,7 +62,7 @@ impl Session {
     /// it is left out; a program (`kestrel run`) prints what its handlers say, and nothing asks for other names.
     pub(in crate::session) fn follow(&mut self, plan: &Plan, catalog: &Catalog) -> Result<()> {
         let target = &plan.target;
-        let follows = self.resources.targets.is_some();
+        let follows = self.resources.process_filter.is_some();
         let types = match catalog.types() {
             Ok(types) => types,
             Err(error) if follows => return Err(following(error)),
@@ -76,7 +76,7 @@ impl Session {
             followers.extend(process_filter::followers(target, &types)?);
         }
         self.attach_followers(followers, &types, catalog)?;
-        match (target, &self.resources.targets) {
+        match (target, &self.resources.process_filter) {
             (ProcessFilter::Processes(pids), Some(map)) => {
                 process_filter::enter_threads(map, pids, catalog.host())
             }
@@ -150,7 +150,7 @@ impl Session {
     /// # Errors
     /// When the kernel does not answer.
     pub fn target_threads(&self) -> Result<Option<Vec<u32>>> {
-        match (&self.process_filter, &self.resources.targets) {
+        match (&self.process_filter, &self.resources.process_filter) {
             (ProcessFilter::Threads(threads), _) => {
                 let mut threads = threads.clone();
                 threads.sort_unstable();

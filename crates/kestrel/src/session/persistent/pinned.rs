@@ -238,7 +238,7 @@ impl PinnedSession {
                 bells: Vec::new(),
                 doorbell: self.doorbell(pins::BELL)?,
                 message_bell: self.doorbell(pins::MESSAGE_BELL)?,
-                targets: self.directory.map(pins::TARGETS).ok(),
+                process_filter: self.directory.map(pins::TARGETS).ok(),
                 thread_names: self.directory.map(pins::NAMES)?,
                 hits: self.directory.map(pins::HITS).ok(),
                 relay: self.directory.map(pins::RELAY).ok(),

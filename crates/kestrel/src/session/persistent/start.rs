@@ -149,7 +149,7 @@ impl Session {
                 to.pin(doorbell.fd(), name)?;
             }
         }
-        if let Some(map) = &self.resources.targets {
+        if let Some(map) = &self.resources.process_filter {
             to.pin(map.as_fd(), pins::TARGETS)?;
         }
         for (buffer, state) in self.resources.buffers.iter().zip(&state.buffers) {

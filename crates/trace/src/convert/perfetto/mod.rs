@@ -3,7 +3,7 @@
 
 mod schema;
 
-use super::conversion::{Conversion, Recording, Target};
+use super::conversion::{Conversion, ConversionFormat, RecordingContext};
 use super::names::Names;
 use super::place::{NewFile, Place};
 use crate::error::Result;
@@ -21,7 +21,7 @@ use schema::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-pub(super) const TARGET: Target = Target {
+pub(super) const FORMAT: ConversionFormat = ConversionFormat {
     name: "perfetto",
     about: "Perfetto's protocol buffers, for its viewer and trace_processor",
     file: "kestrel.pftrace",
@@ -138,7 +138,7 @@ impl Sched {
 }
 
 impl Perfetto {
-    fn new(recording: Recording, place: Place) -> Result<Self> {
+    fn new(recording: RecordingContext, place: Place) -> Result<Self> {
         let clock = recording.info.clock;
         let since_1970 = clock.seconds.saturating_mul(1_000_000_000);
         Ok(Self {
@@ -302,15 +302,15 @@ impl Perfetto {
 }
 
 impl Conversion for Perfetto {
-    fn learn(&mut self, record: &Record<'_>) {
-        self.names.learn(record);
+    fn learn_thread_names(&mut self, record: &Record<'_>) {
+        self.names.learn_thread_names(record);
     }
 
     fn record(&mut self, record: &Record<'_>) -> Result<()> {
         if !self.begun {
             self.begin(record.time_ns)?;
         }
-        self.names.learn(record);
+        self.names.learn_thread_names(record);
         let event = match self.events.remove(&record.event.id.0) {
             Some(event) => event,
             None => self.encoding(record.event),
@@ -325,6 +325,10 @@ impl Conversion for Perfetto {
 
     fn lost(&mut self, cpu: u32, events: u64) -> Result<()> {
         *self.lost.entry(cpu).or_default() += events;
+        // The clocks come first in the file, with the first record; the statistics at its end have these events, too.
+        if !self.begun {
+            return Ok(());
+        }
         self.flush()?;
         self.bundle.cpu = Some(cpu);
         self.bundle.lost_events = Some(true);
@@ -332,6 +336,9 @@ impl Conversion for Perfetto {
     }
 
     fn finish(mut self: Box<Self>) -> Result<()> {
+        if !self.begun {
+            self.begin(0)?;
+        }
         self.flush()?;
         let cpu_stats = self.lost.iter().map(|(cpu, events)| FtraceCpuStats {
             cpu: Some((*cpu).into()),

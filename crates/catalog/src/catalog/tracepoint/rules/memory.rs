@@ -54,7 +54,7 @@ macro_rules! page_cache {
 }
 
 /// The fields of `pagemap:mm_lru_insertion` (`folio_lru_list`, `trace_pagemap_flags`), given where a folio has its flags. Before
-/// `_large_mapcount` (6.10) the kernel counted the mappings of a large folio page by page: there the classic way serves.
+/// `_large_mapcount` (6.10) the kernel counted the mappings of a large folio page by page: there the formatted entry serves.
 macro_rules! lru_insertion {
     ($flags:literal) => {
         &[

@@ -4,7 +4,7 @@
 //! the value comes from, as an expression of the language over the raw arguments (named as in the kernel's `TP_PROTO`), with
 //! `PFN(page)` for the number of a page's frame. A field that a row does not name is the argument of its name, if there is one of its size.
 //! An event may have several rows, for kernels that differ. Where none fits the running kernel (a renamed member, a new field),
-//! the event is recorded the classic way instead; guests of every kernel compare both ways field by field. Events whose fields
+//! the event is recorded from its formatted entry instead; guests of every kernel compare both field by field. Events whose fields
 //! are all arguments stand in [`super::plain`].
 
 mod interrupts;
