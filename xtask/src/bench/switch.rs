@@ -13,7 +13,7 @@ use clap::Args;
 
 use crate::{
     artifact::{self, Profile},
-    guest::{ExitStatus, GuestSpec, GuestTemplate, Program},
+    guest::{GuestSpec, GuestTemplate},
     install,
 };
 
@@ -117,17 +117,8 @@ fn loads(program: &Path, sizes: &[u32]) -> Result<()> {
     for events in sizes {
         let mut guest = stable.guest()?;
         guest.copy(program, LOADER)?;
-        let argv = [LOADER, "load", &events.to_string()].map(str::to_owned).to_vec();
-        let (ending, out) = guest.capture(&Program {
-            argv,
-            env: Vec::new(),
-            limit: LONGEST_LOAD,
-        })?;
-        ensure!(
-            ending == ExitStatus::Exited(0),
-            "loading {events} events: {ending:?} in guest {SERIES}"
-        );
-        for (_, values) in numbers(&String::from_utf8_lossy(&out)) {
+        let out = guest.output(&[LOADER, "load", &events.to_string()], LONGEST_LOAD)?;
+        for (_, values) in numbers(&out) {
             let [events, hooks, times @ ..] = values.as_slice() else {
                 continue;
             };

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use vm_tests::protocol::{Reply, Request, Stream};
 
 use hostile::Pauses;
@@ -285,6 +285,23 @@ impl Guest {
             }
         })?;
         Ok((ending, out))
+    }
+
+    /// Standard output of a command that must end with 0.
+    pub(crate) fn output(&mut self, argv: &[&str], limit: Duration) -> Result<String> {
+        let (status, out) = self.capture(&Program {
+            argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+            env: Vec::new(),
+            limit,
+        })?;
+        let out = String::from_utf8_lossy(&out).into_owned();
+        let command = argv.first().unwrap_or(&"nothing");
+        ensure!(
+            status == ExitStatus::Exited(0),
+            "{command} in guest {}: {status:?}: {out}",
+            self.series
+        );
+        Ok(out)
     }
 
     /// Keeps the kernel's log in `target/vm` and returns its path and the part that tells of the end.

@@ -13,12 +13,12 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 
 use crate::{
     artifact::{self, Base},
-    guest::{ExitStatus, GuestSpec, GuestTemplate, Program},
+    guest::{GuestSpec, GuestTemplate},
     install,
     tally::Tally,
 };
@@ -58,23 +58,14 @@ impl Row {
     }
 
     /// Runs it in a guest.
-    fn cost(&self, base: &Base, stable: &GuestTemplate, series: &str) -> Result<u64> {
+    fn cost(&self, base: &Base, stable: &GuestTemplate) -> Result<u64> {
         let mut guest = stable.guest()?;
         for program in &base.programs {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
         }
-        let argv = ["sh", "-c", self.command].map(str::to_owned).to_vec();
-        let (ending, out) = guest.capture(&Program {
-            argv,
-            env: Vec::new(),
-            limit: Duration::from_secs(60),
-        })?;
-        ensure!(
-            ending == ExitStatus::Exited(0),
-            "bench {}: {ending:?} in guest {series}",
-            self.name
-        );
-        let out = String::from_utf8_lossy(&out).into_owned();
+        let out = guest
+            .output(&["sh", "-c", self.command], Duration::from_secs(60))
+            .context(self.name)?;
         let cost = out.split_whitespace().last().and_then(|word| word.parse().ok());
         cost.with_context(|| format!("bench {}: a number in {out:?}", self.name))
     }
@@ -166,10 +157,7 @@ fn measure(base: &Base, series: &str) -> Result<Costs> {
     let worker = || -> Result<Vec<(String, u64)>> {
         let mut costs = Vec::new();
         while let Some(row) = ROWS.get(next.fetch_add(1, Ordering::Relaxed)) {
-            costs.push((
-                row.name.to_owned(),
-                row.cost(base, &stable, series).inspect_err(stop)?,
-            ));
+            costs.push((row.name.to_owned(), row.cost(base, &stable).inspect_err(stop)?));
         }
         Ok(costs)
     };
