@@ -209,27 +209,27 @@ impl Number {
 
 impl Number {
     /// Whether the value depends on nothing but the event, the thread and its name, and the CPU.
-    pub(crate) fn is_of_thread(&self) -> bool {
+    pub(crate) fn is_thread_constant(&self) -> bool {
         match self {
             Self::Constant(_) => true,
             Self::Header(header) => *header != Header::Time,
             Self::Field { .. } => false,
             Self::BitField { value, .. } | Self::Unary(_, value) | Self::Convert { value, .. } => {
-                value.is_of_thread()
+                value.is_thread_constant()
             }
             Self::Binary { left, right, .. }
             | Self::Compare { left, right, .. }
-            | Self::Logic { left, right, .. } => left.is_of_thread() && right.is_of_thread(),
+            | Self::Logic { left, right, .. } => left.is_thread_constant() && right.is_thread_constant(),
             Self::Ternary {
                 condition,
                 then,
                 otherwise,
             } => {
-                let then = then.as_ref().is_none_or(|then| then.is_of_thread());
-                then && condition.is_of_thread() && otherwise.is_of_thread()
+                let then = then.as_ref().is_none_or(|then| then.is_thread_constant());
+                then && condition.is_thread_constant() && otherwise.is_thread_constant()
             }
-            Self::TextEqual { left, right, .. } => left.is_of_thread() && right.is_of_thread(),
-            Self::TextGlob { text, .. } => text.is_of_thread(),
+            Self::TextEqual { left, right, .. } => left.is_thread_constant() && right.is_thread_constant(),
+            Self::TextGlob { text, .. } => text.is_thread_constant(),
         }
     }
 }
@@ -274,12 +274,12 @@ impl Text {
 
 impl Text {
     /// Whether the text depends on nothing but the event, the thread and its name, and the CPU.
-    pub(crate) fn is_of_thread(&self) -> bool {
+    pub(crate) fn is_thread_constant(&self) -> bool {
         match self {
             Self::Constant(_) | Self::Comm => true,
             Self::Field { .. } => false,
             Self::Choice(condition, then, otherwise) => {
-                condition.is_of_thread() && then.is_of_thread() && otherwise.is_of_thread()
+                condition.is_thread_constant() && then.is_thread_constant() && otherwise.is_thread_constant()
             }
         }
     }

@@ -76,7 +76,7 @@ impl Groups {
     #[inline]
     pub fn add(&mut self, record: &Record<'_>, background: &Background) {
         let (keys, table) = (&self.keys, &mut self.table);
-        let place = match keys.are_of_thread(record) {
+        let place = match keys.are_thread_constant(record) {
             // Such keys are there at this event, so there is a group.
             true => self.recent.place(0, record, background, || {
                 table.place(keys, record, background).unwrap_or(usize::MAX)
@@ -124,7 +124,7 @@ impl Table {
     /// The place of a record's group; none where the event lacks a field of the keys.
     fn place(&mut self, keys: &Keys, record: &Record<'_>, background: &Background) -> Option<usize> {
         self.identity.clear();
-        if !keys.identity(record, background, &mut self.identity) {
+        if !keys.group_key(record, background, &mut self.identity) {
             return None;
         }
         if let Some(place) = self.places.get(&self.identity) {

@@ -22,7 +22,7 @@ pub struct Keys {
     names: Vec<String>,
     columns: Vec<ByEvent<Column>>,
     /// By the number of an event: whether its values depend on nothing but the event, the thread and its name, and the CPU.
-    of_thread: Vec<bool>,
+    is_thread_constant: Vec<bool>,
     warnings: Vec<Diagnostic>,
     symbols: Symbols,
 }
@@ -55,25 +55,27 @@ impl Keys {
         let (mut names, mut columns, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
         for part in parts(text) {
             let expr = parsed(part)?;
-            let (column, found) = at_events(part, events.clone(), |event| match whole(&expr, event) {
-                Some(column) => Ok((column, Vec::new())),
-                None => bind::value(&expr, event).map(|(value, found)| (Column::Value(value), found)),
-            })?;
+            let (column, found) =
+                at_events(part, events.clone(), |event| match direct_column(&expr, event) {
+                    Some(column) => Ok((column, Vec::new())),
+                    None => bind::value(&expr, event).map(|(value, found)| (Column::Value(value), found)),
+                })?;
             names.push(part.to_owned());
             columns.push(column);
             warnings.extend(found);
         }
-        let mut of_thread = Vec::new();
+        let mut is_thread_constant = Vec::new();
         for event in events {
             let number = usize::from(event.id.0);
-            of_thread.resize(of_thread.len().max(number + 1), false);
-            let of_event = |column: &ByEvent<Column>| column.at(event.id).is_some_and(Column::is_of_thread);
-            of_thread[number] = columns.iter().all(of_event);
+            is_thread_constant.resize(is_thread_constant.len().max(number + 1), false);
+            let of_event =
+                |column: &ByEvent<Column>| column.at(event.id).is_some_and(Column::is_thread_constant);
+            is_thread_constant[number] = columns.iter().all(of_event);
         }
         Ok(Self {
             names,
             columns,
-            of_thread,
+            is_thread_constant,
             warnings,
             symbols,
         })
@@ -86,7 +88,7 @@ impl Keys {
 }
 
 /// Column of an expression that needs no code: a field, or a word for what every record has.
-fn whole(expr: &ast::Expr, event: &EventClass) -> Option<Column> {
+fn direct_column(expr: &ast::Expr, event: &EventClass) -> Option<Column> {
     if let ast::ExprKind::Identifier(word) = &expr.kind {
         match word.as_str() {
             "event" | "probe" => return Some(Column::Event),
@@ -103,12 +105,12 @@ fn whole(expr: &ast::Expr, event: &EventClass) -> Option<Column> {
 }
 
 impl Column {
-    fn is_of_thread(&self) -> bool {
+    fn is_thread_constant(&self) -> bool {
         match self {
             Self::Field(_) => false,
             Self::Event | Self::Thread | Self::Process => true,
-            Self::Value(bind::Value::Number(number, _)) => number.is_of_thread(),
-            Self::Value(bind::Value::Text(text)) => text.is_of_thread(),
+            Self::Value(bind::Value::Number(number, _)) => number.is_thread_constant(),
+            Self::Value(bind::Value::Text(text)) => text.is_thread_constant(),
         }
     }
 }
@@ -116,9 +118,11 @@ impl Column {
 impl Keys {
     /// Whether all values of a record depend on nothing but its event, its thread with its name, and its CPU.
     #[inline]
-    pub(crate) fn are_of_thread(&self, record: &Record<'_>) -> bool {
+    pub(crate) fn are_thread_constant(&self, record: &Record<'_>) -> bool {
         let number = usize::from(record.event.id.0);
-        self.of_thread.get(number).is_some_and(|of_thread| *of_thread)
+        self.is_thread_constant
+            .get(number)
+            .is_some_and(|is_thread_constant| *is_thread_constant)
     }
 
     /// The expressions as they were written.
@@ -129,7 +133,7 @@ impl Keys {
     /// The values of the expressions as text; none where the event lacks a field of one.
     pub fn shown(&self, record: &Record<'_>, background: &Background) -> Vec<String> {
         let mut values = Vec::new();
-        self.each(record, background, |_, value| {
+        self.each(record, background, |value| {
             let mut text = Vec::new();
             print::value(value, &self.symbols, &mut text);
             values.push(String::from_utf8_lossy(&text).into_owned());
@@ -139,8 +143,8 @@ impl Keys {
 
     /// Appends bytes that are equal exactly for records of one group: numbers are equal whatever their types are at two events, strings that were cut differ from
     /// whole ones, as their trailer shows. False where the event lacks a field.
-    pub(crate) fn identity(&self, record: &Record<'_>, background: &Background, out: &mut Vec<u8>) -> bool {
-        self.each(record, background, |_, value| match value {
+    pub(crate) fn group_key(&self, record: &Record<'_>, background: &Background, out: &mut Vec<u8>) -> bool {
+        self.each(record, background, |value| match value {
             Value::Text(text) | Value::CutText(text) => {
                 out.push(if matches!(value, Value::CutText(_)) {
                     b'c'
@@ -167,7 +171,7 @@ impl Keys {
     /// The values of the expressions.
     pub fn json(&self, record: &Record<'_>, background: &Background) -> Vec<Json> {
         let mut values = Vec::new();
-        self.each(record, background, |_, value| {
+        self.each(record, background, |value| {
             values.push(json_value(value, &self.symbols));
         });
         values
@@ -176,12 +180,7 @@ impl Keys {
 
 impl Keys {
     /// Calls `each` with the value of every column; false where the event of the record lacks one.
-    fn each(
-        &self,
-        record: &Record<'_>,
-        background: &Background,
-        mut each: impl FnMut(usize, Value<'_>),
-    ) -> bool {
+    fn each(&self, record: &Record<'_>, background: &Background, mut each: impl FnMut(Value<'_>)) -> bool {
         let event = record.event.id;
         if self.columns.iter().any(|column| column.at(event).is_none()) {
             return false;
@@ -191,20 +190,18 @@ impl Keys {
             let name = background.processes.name(tid, record.pid);
             format!("{}-{tid}", name.unwrap_or("<...>"))
         };
-        for (index, column) in self.columns.iter().enumerate() {
+        for column in &self.columns {
             match column.at(event) {
-                Some(Column::Field(field)) => {
-                    each(index, record.value(&record.event.layout.fields()[*field]))
-                }
-                Some(Column::Event) => each(index, Value::Text(record.event.name.as_bytes())),
-                Some(Column::Thread) => each(index, Value::Text(named(record.tid).as_bytes())),
-                Some(Column::Process) => each(index, Value::Text(named(record.pid).as_bytes())),
+                Some(Column::Field(field)) => each(record.value(&record.event.layout.fields()[*field])),
+                Some(Column::Event) => each(Value::Text(record.event.name.as_bytes())),
+                Some(Column::Thread) => each(Value::Text(named(record.tid).as_bytes())),
+                Some(Column::Process) => each(Value::Text(named(record.pid).as_bytes())),
                 Some(Column::Value(bind::Value::Number(code, ty))) => {
                     let bytes = code.value(&subject).to_le_bytes();
-                    each(index, Value::read(ty, &bytes));
+                    each(Value::read(ty, &bytes));
                 }
                 Some(Column::Value(bind::Value::Text(text))) => {
-                    each(index, text.value(&subject).map_or(Value::Fault, Value::Text));
+                    each(text.value(&subject).map_or(Value::Fault, Value::Text));
                 }
                 None => return false,
             }

@@ -174,7 +174,7 @@ impl Latencies {
             self.text.clear();
             self.text.extend_from_slice(&(pair as u32).to_le_bytes());
             let keys = if begins { begin } else { end };
-            if !keys.identity(record, background, &mut self.text) {
+            if !keys.group_key(record, background, &mut self.text) {
                 continue;
             }
             match begins {
@@ -250,7 +250,7 @@ impl Table {
         record: &Record<'_>,
         background: &Background,
     ) -> Begun {
-        let of_thread = self.by.as_ref().is_none_or(|by| by.are_of_thread(record));
+        let of_thread = self.by.as_ref().is_none_or(|by| by.are_thread_constant(record));
         let row = match of_thread {
             true => recent.place(pair as u32, record, background, || {
                 self.row(pair, events, record, background)
@@ -279,7 +279,7 @@ impl Table {
         self.text.clear();
         self.text.extend_from_slice(&(pair as u32).to_le_bytes());
         let by = self.by.as_ref();
-        let has_keys = by.is_some_and(|by| by.identity(record, background, &mut self.text));
+        let has_keys = by.is_some_and(|by| by.group_key(record, background, &mut self.text));
         if let Some(row) = self.places.get(&self.text) {
             return *row;
         }

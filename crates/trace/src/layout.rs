@@ -370,7 +370,7 @@ impl Layout {
 
     /// The fields that people are shown: all but those that only fill room.
     pub fn shown(&self) -> impl Iterator<Item = &Field> {
-        self.fields.iter().filter(|field| field.name != UNUSED)
+        self.fields.iter().filter(|field| field.is_shown())
     }
 
     /// The variable fields in the order in which their elements stand in the tail: stacks, then strings.
@@ -413,6 +413,11 @@ fn whole_words(size: u32) -> u32 {
 }
 
 impl Field {
+    /// Whether people are shown it: all fields but those that only fill room ([`UNUSED`]).
+    pub fn is_shown(&self) -> bool {
+        self.name != UNUSED
+    }
+
     /// Sort key that puts fields into memory order: where the field lies; one without bytes stands before what begins at the same place, because other readers
     /// of a trace look for the place that its alignment asks for.
     pub(crate) fn memory_order(&self) -> (u32, bool) {

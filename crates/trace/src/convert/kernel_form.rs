@@ -7,7 +7,7 @@
 
 use super::stacks::Chain;
 use crate::event::EventClass;
-use crate::layout::{Base, Field, FieldPlace, FieldType, Names, UNUSED};
+use crate::layout::{Base, Field, FieldPlace, FieldType, Names};
 use crate::print::value;
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -65,7 +65,7 @@ impl Form {
         let (mut lines, mut words, mut values) = (String::new(), Vec::new(), Vec::new());
         let mut names: Vec<String> = Vec::new();
         for (index, field) in event.layout.fields().iter().enumerate() {
-            if field.name == UNUSED || chain.has(index) {
+            if !field.is_shown() || chain.has(index) {
                 continue;
             }
             // Every entry of the kernel begins with these, so that the field needs no place of its own.

@@ -7,7 +7,7 @@ use super::place::{NewFolder, Place};
 use crate::error::Result;
 use crate::event::EventClass;
 use crate::export::json_value;
-use crate::layout::{Base, Field, FieldType, UNUSED};
+use crate::layout::{Base, Field, FieldType};
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::Value;
@@ -306,7 +306,7 @@ impl Table {
         }
         let mut names: Vec<String> = COLUMNS.map(str::to_owned).to_vec();
         let mut fields = Vec::new();
-        let is_shown = |(_, field): &(usize, &Field)| field.name != UNUSED;
+        let is_shown = |(_, field): &(usize, &Field)| field.is_shown();
         for (index, field) in event.layout.fields().iter().enumerate().filter(is_shown) {
             let mut name = field.name.clone();
             // Names of columns are unique: a field of the event gives way to the column that all events have.

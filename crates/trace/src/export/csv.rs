@@ -4,7 +4,6 @@ use super::clock::{Clock, Times};
 use super::field::{Part, Words};
 use super::format::{Export, Format, KnownNames};
 use crate::event::EventClass;
-use crate::layout::UNUSED;
 use crate::print::{Piece, Scratch, decimal, escape::escape, value};
 use crate::process::{PerThread, Processes};
 use crate::record::Record;
@@ -141,7 +140,7 @@ impl Row {
         let mut name = b",".to_vec();
         text(&event.name, &mut name);
         let fields = event.layout.fields().iter().enumerate();
-        let shown = fields.filter(|(_, field)| field.name != UNUSED);
+        let shown = fields.filter(|(_, field)| field.is_shown());
         let mut cells: Vec<(usize, usize)> = columns
             .iter()
             .copied()

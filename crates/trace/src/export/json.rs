@@ -4,7 +4,6 @@ use super::clock::{Clock, Times};
 use super::field::{Part, Words};
 use super::format::{Export, Format, KnownNames};
 use crate::event::EventClass;
-use crate::layout::UNUSED;
 use crate::print::{JsonStyle, Piece, Scratch, decimal, json, string};
 use crate::process::{PerThread, Processes};
 use crate::record::Record;
@@ -130,7 +129,7 @@ impl Keys {
         string(event.name.as_bytes(), &mut head);
         head.extend_from_slice(b",\"fields\":{");
         let fields = event.layout.fields().iter().enumerate();
-        let shown = fields.filter(|(_, field)| field.name != UNUSED).enumerate();
+        let shown = fields.filter(|(_, field)| field.is_shown()).enumerate();
         let part = |(place, (index, field)): (usize, (usize, &crate::layout::Field))| {
             let mut key = if place > 0 { b",".to_vec() } else { Vec::new() };
             string(field.name.as_bytes(), &mut key);

@@ -4,7 +4,6 @@ use super::field::{Part, Words};
 use super::format::CALLS;
 use super::registers;
 use crate::event::EventClass;
-use crate::layout::UNUSED;
 use crate::print::escape::escape;
 use crate::print::format::{Piece as Written, Style, pieces, write as styled};
 use crate::print::{Piece, Scratch, value};
@@ -97,7 +96,7 @@ impl Line {
         }
         let (mut values, mut stacks) = (Vec::new(), false);
         let shown = event.layout.fields().iter().enumerate();
-        for (place, (index, field)) in shown.filter(|(_, field)| field.name != UNUSED).enumerate() {
+        for (place, (index, field)) in shown.filter(|(_, field)| field.is_shown()).enumerate() {
             stacks |= field.ty.is_stack();
             if !registers.contains(&place) {
                 let mut label = if call { Vec::new() } else { b" ".to_vec() };

@@ -9,7 +9,6 @@ use super::place::{NewFile, Place};
 use crate::error::Result;
 use crate::event::EventClass;
 use crate::export::json_value;
-use crate::layout::UNUSED;
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::Value;
@@ -289,7 +288,7 @@ impl Perfetto {
         self.new.event_names.push(interned(name, &event.name));
         let (system, _) = event.name.rsplit_once(':').unwrap_or(("kestrel", ""));
         let system = number(system, &mut self.systems, &mut self.new.event_categories);
-        let fields = event.layout.fields().iter().filter(|field| field.name != UNUSED);
+        let fields = event.layout.shown();
         let fields = fields.map(|field| {
             let name = match field.name.as_str() {
                 CPU => "args.cpu",
