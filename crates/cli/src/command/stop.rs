@@ -3,6 +3,7 @@
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::kernel::Host;
+use kestrel::kernel::process::CLOSER;
 use kestrel::session::store::Stopped;
 use kestrel_trace::print::{are, counted};
 
@@ -39,9 +40,10 @@ fn report_stopped(stopped: &Stopped) {
     match detaching {
         0 => eprintln!("session {name} stopped"),
         many => eprintln!(
-            "session {name} stopped; {} {} masked and being detached in the background (process kestrel-detach), and wait while others are attached",
+            "session {name} stopped; {} {} masked and being detached in the background (process {}), and wait while others are attached",
             counted(*many as u64, "hook"),
-            are(*many as u64)
+            are(*many as u64),
+            CLOSER.to_string_lossy()
         ),
     }
 }

@@ -43,13 +43,13 @@ pub(crate) struct Work<'a> {
 pub(crate) struct Taken {
     pub(crate) wall: f64,
     /// User and system time of the build's processes.
-    pub(crate) own: f64,
+    pub(crate) build_cpu: f64,
     /// Processor time of the whole machine during the build, interrupts and the recorder included.
-    pub(crate) everybody: f64,
+    pub(crate) machine_cpu: f64,
     /// Start-up and shutdown of the recorder: from its start to the build's, and from the build's end to its own.
-    pub(crate) around: f64,
-    /// From then until its work in the background was done: none of it may run beside the next build.
-    pub(crate) after: f64,
+    pub(crate) startup_and_stop: f64,
+    /// From the recorder's exit until its background detach ended: none of it may run beside the next build.
+    pub(crate) background: f64,
     pub(crate) counts: Option<Counts>,
 }
 
@@ -86,8 +86,8 @@ impl Work<'_> {
         wait_for_closers();
         let after = begun.elapsed().as_secs_f64() - total;
         let mut taken = read(scratch.path())?;
-        taken.around = total - taken.wall;
-        taken.after = after;
+        taken.startup_and_stop = total - taken.wall;
+        taken.background = after;
         taken.counts = (recorder.counts)(scratch.path())?;
         Ok(taken)
     }
@@ -105,20 +105,20 @@ impl Work<'_> {
             .stdin(Stdio::null())
             .output()
             .context("run setpriv")?;
-        let told = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         let made = fs::read_to_string(scratch.join("make.out")).unwrap_or_default();
         ensure!(
             output.status.success(),
             "{}: {} {}",
             output.status,
-            last_lines(&told),
+            last_lines(&stderr),
             last_lines(&made)
         );
         Ok(())
     }
 }
 
-/// What our recorder is called while it detaches in the background.
+/// Name of the process in which `kestrel` detaches in the background.
 const CLOSER: &str = "kestrel-detach";
 
 fn wait_for_closers() {
@@ -158,10 +158,10 @@ fn read(scratch: &Path) -> Result<Taken> {
     let busy = |name: &str| -> Result<f64> { busy(&text(name)?).with_context(|| format!("times in {name}")) };
     Ok(Taken {
         wall: clock("clock.after")? - clock("clock.before")?,
-        own: children(&text("times")?).context("what sh says about times")?,
-        everybody: busy("stat.after")? - busy("stat.before")?,
-        around: 0.0,
-        after: 0.0,
+        build_cpu: children(&text("times")?).context("what sh says about times")?,
+        machine_cpu: busy("stat.after")? - busy("stat.before")?,
+        startup_and_stop: 0.0,
+        background: 0.0,
         counts: None,
     })
 }

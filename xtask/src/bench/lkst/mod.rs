@@ -57,7 +57,7 @@ struct Row {
     set: &'static Set,
     events: Vec<String>,
     builds: Vec<Taken>,
-    /// Added to the builds without a recorder of the same round: wall, own, everybody, in percent.
+    /// Added to the builds without a recorder of the same round: wall, own, machine_cpu, in percent.
     added: Vec<[f64; 3]>,
     /// What went wrong; it is not tried again.
     failed: Option<String>,
@@ -185,8 +185,8 @@ fn tell(taken: &Taken) {
         .as_ref()
         .map_or_else(String::new, |counts| format!(", {} events", counts.total()));
     eprintln!(
-        "  {:.2} s, {:.2} s of its processes, {:.2} s of everybody; {:.1} s around, {:.1} s behind{events}",
-        taken.wall, taken.own, taken.everybody, taken.around, taken.after
+        "  {:.2} s, {:.2} s of its processes, {:.2} s of all CPUs; {:.1} s starting and stopping, {:.1} s detaching{events}",
+        taken.wall, taken.build_cpu, taken.machine_cpu, taken.startup_and_stop, taken.background
     );
 }
 
@@ -196,8 +196,8 @@ type Column = (&'static str, fn(&Taken) -> f64);
 /// Everything measured.
 const COLUMNS: [Column; 3] = [
     ("wall", |taken| taken.wall),
-    ("build's CPU", |taken| taken.own),
-    ("all CPU", |taken| taken.everybody),
+    ("build's CPU", |taken| taken.build_cpu),
+    ("all CPU", |taken| taken.machine_cpu),
 ];
 
 /// Median, least and greatest.
@@ -265,8 +265,8 @@ fn print_row(row: &Row, rows: &[Row], bare: &[Taken]) {
         .filter(|other| other.set.name == row.set.name)
         .find_map(total);
     let events = total(row).or(ours).unwrap_or(f64::NAN);
-    let everybody = |taken: &Taken| taken.everybody;
-    let [against, ..] = spread(bare.iter().map(everybody));
+    let machine_cpu = |taken: &Taken| taken.machine_cpu;
+    let [against, ..] = spread(bare.iter().map(machine_cpu));
     let [added, ..] = spread(row.added.iter().map(|added| added[2]));
     let each = added / 100.0 * against / events * 1e9;
     let lost = build.counts.as_ref().map_or_else(
@@ -277,8 +277,8 @@ fn print_row(row: &Row, rows: &[Row], bare: &[Taken]) {
         "  {name:<14}{columns}{:>12}{:>9.1}{each:>9.0}{lost:>9}{:>7.1}s{:>7.1}s",
         format!("{}{events:.0}", if total(row).is_some() { "" } else { "~" }),
         events / build.wall / 1e3,
-        build.around,
-        build.after
+        build.startup_and_stop,
+        build.background
     );
     for (event, why) in row.recorder.refuses {
         println!("  {:<14}without {event}: {why}", "");
