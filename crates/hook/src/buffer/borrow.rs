@@ -17,7 +17,7 @@ use kestrel_trace::packet::{HEADER, PAGE, offset};
 use std::io::{self, Write as _};
 use std::ops::{ControlFlow, Range};
 
-/// Records of one page that were not given before, as a packet of their own.
+/// Unread records of one page, as a packet of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The packet's bytes.
@@ -104,45 +104,51 @@ impl<M: Memory> Ring<M> {
         pages.take_while(|page| self.is_whole(cpu, *page)).last()
     }
 
-    /// How far records of the oldest page not freed have been given: up to its header, or further.
-    pub fn given(&self, cpu: u32) -> u64 {
+    /// How far the oldest page not freed was read: up to its header, or further.
+    pub fn consumed(&self, cpu: u32) -> u64 {
         let page = self.freed(cpu);
         self.acknowledged(cpu)
             .clamp(page + u64::from(HEADER), page + PAGE64)
     }
 
-    /// Rest of the oldest page that is not freed, if the page is whole and some of its records were read before: it has to be taken before whole pages are lent.
+    /// Unread records of the oldest page not freed, if it is whole and partly read: they come before whole pages are lent.
     ///
     /// # Errors
     /// When the memory cannot be read (never, in practice).
-    pub fn rest_of_page(&self, cpu: u32, end: u64, events: &EventTable) -> Result<Option<Part>> {
+    pub fn unread_tail(&self, cpu: u32, end: u64, events: &EventTable) -> Result<Option<Part>> {
         let page = self.freed(cpu);
-        if self.given(cpu) == page + u64::from(HEADER) || page >= end {
+        if self.consumed(cpu) == page + u64::from(HEADER) || page >= end {
             return Ok(None);
         }
-        let part = self.ungiven(cpu, 0, events)?;
+        let part = self.unread_part(cpu, 0, events)?;
         Ok(part.filter(|part| part.end > page + PAGE64))
     }
 
-    /// The records of the page in use that were not given before, ended at `now`; `None` if there are none, if pages before it are not
-    /// freed, or if a writer is in the middle of a record.
+    /// Unread records of the page in use, ended at `now`; `None` if there are none, if pages before it are not freed, or if a writer is in the middle of
+    /// a record.
     ///
     /// # Errors
     /// When the memory cannot be read (never, in practice).
-    pub fn part(&self, cpu: u32, now: u64, events: &EventTable) -> Result<Option<Part>> {
+    pub fn unread_head(&self, cpu: u32, now: u64, events: &EventTable) -> Result<Option<Part>> {
         if self.geometry().mode == Mode::Overwrite || self.in_use(cpu) != self.freed(cpu) {
             return Ok(None);
         }
-        let part = self.ungiven(cpu, now, events)?;
+        let part = self.unread_part(cpu, now, events)?;
         Ok(part.filter(|part| part.end <= self.freed(cpu) + PAGE64))
     }
 
-    /// Appends all that writers who are gone left and that was not given before: see [`Policy::Rest`].
+    /// Appends all unread records of a ring that no program writes any more: see [`Policy::Rest`].
     ///
     /// # Errors
     /// When the memory cannot be read (never, in practice).
-    pub fn rest(&self, cpu: u32, now: u64, events: &EventTable, out: &mut Vec<u8>) -> Result<Unread> {
-        let mut cursor = self.cursor(cpu, Begin::At(self.given(cpu)));
+    pub fn drain_abandoned(
+        &self,
+        cpu: u32,
+        now: u64,
+        events: &EventTable,
+        out: &mut Vec<u8>,
+    ) -> Result<Unread> {
+        let mut cursor = self.cursor(cpu, Begin::At(self.consumed(cpu)));
         self.follow(&mut cursor, Policy::Rest(events), now, &mut |view| {
             let none_left = view.from > HEADER && ctf::cut_front(view.bytes, view.from, events) == Ok(0);
             if !none_left {
@@ -154,8 +160,8 @@ impl<M: Memory> Ring<M> {
     }
 
     /// Unread part of the oldest page not freed, if that is whole or in use with no writer in the middle of a record.
-    fn ungiven(&self, cpu: u32, now: u64, events: &EventTable) -> Result<Option<Part>> {
-        let mut cursor = self.cursor(cpu, Begin::At(self.given(cpu)));
+    fn unread_part(&self, cpu: u32, now: u64, events: &EventTable) -> Result<Option<Part>> {
+        let mut cursor = self.cursor(cpu, Begin::At(self.consumed(cpu)));
         let mut part = None;
         self.follow(&mut cursor, Policy::Tail, now, &mut |view| {
             let mut bytes = Box::new(*view.bytes);

@@ -39,7 +39,7 @@ fn killed() -> Error {
 /// Writes whole pages to `file`, or one run of them before it is killed.
 fn pages<M: Memory>(ring: &Ring<M>, dies: bool, events: &EventTable, file: &mut Vec<u8>) {
     let end = ring.in_use(0);
-    if let Some(rest) = ring.rest_of_page(0, end, events).unwrap() {
+    if let Some(rest) = ring.unread_tail(0, end, events).unwrap() {
         if rest.records > 0 {
             file.extend_from_slice(rest.bytes.as_slice());
             if dies {
@@ -67,7 +67,7 @@ fn catch_up<M: Memory>(ring: &Ring<M>, file: &[u8]) {
         return;
     };
     let end = (Packet::parse(last).unwrap().sequence + 1) * u64::from(PAGE) + u64::from(HEADER);
-    if end > ring.given(0) {
+    if end > ring.consumed(0) {
         ring.acknowledge(0, end);
     }
 }
@@ -104,7 +104,7 @@ proptest! {
                     }
                 }
                 Step::Part { killed } => {
-                    let part = bench.read(|ring| ring.part(0, now, &table).unwrap());
+                    let part = bench.read(|ring| ring.unread_head(0, now, &table).unwrap());
                     let Some(part) = part else { continue };
                     ended.append(&mut file);
                     ended.extend_from_slice(part.bytes.as_slice());

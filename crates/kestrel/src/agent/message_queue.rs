@@ -74,7 +74,7 @@ impl MessageQueue {
             for cpu in ring.cpus() {
                 let place = (*number, cpu);
                 let progress = self.rings.entry(place).or_insert_with(|| Progress {
-                    cursor: ring.cursor(cpu, Begin::At(ring.given(cpu))),
+                    cursor: ring.cursor(cpu, Begin::At(ring.consumed(cpu))),
                     open: BTreeSet::new(),
                 });
                 take(ring, place, progress, until, events, &mut self.waiting)?;

@@ -282,7 +282,7 @@ impl Recorder {
                 let (failed, spared) = (&mut self.failed, &mut self.spared);
                 let on_file = &mut self.on_file;
                 let ring = buffer.ring();
-                if let Some(part) = ring.rest_of_page(cpu, ring.in_use(cpu), &self.events)? {
+                if let Some(part) = ring.unread_tail(cpu, ring.in_use(cpu), &self.events)? {
                     give(writer, (number, cpu), ring, &part, on_file).map_err(|error| {
                         *failed = Some(error.reason());
                         error.within(path)
@@ -359,7 +359,7 @@ impl Recorder {
                 self.pages.clear();
                 let now = procfs::monotonic();
                 let ring = buffer.ring();
-                self.unread += ring.rest(cpu, now, &self.events, &mut self.pages)?;
+                self.unread += ring.drain_abandoned(cpu, now, &self.events, &mut self.pages)?;
                 let mut spared = self.spared.get(&(number, cpu)).copied().unwrap_or(0);
                 if self.failed.is_none() {
                     let before = self.writer.packets(number, cpu);

@@ -112,7 +112,7 @@ impl Recorder {
         for (number, buffer) in recorded(&self.session) {
             let ring = buffer.ring();
             for cpu in ring.cpus() {
-                if let Some(part) = ring.part(cpu, now, &self.events)? {
+                if let Some(part) = ring.unread_head(cpu, now, &self.events)? {
                     let given = give(&mut self.writer, (number, cpu), ring, &part, &mut self.on_file);
                     given.map_err(&mut note)?;
                 }

@@ -403,7 +403,7 @@ fn catch_up(tail: &Tail, closing: Option<&Closing>, buffers: &mut [Buffer]) {
         .find(|part| (part.buffer, part.cpu) == (tail.buffer, tail.cpu) && part.packets < tail.packets);
     let end = part.map_or(page + u64::from(PAGE) + u64::from(HEADER), |part| part.end);
     let ring = buffer.ring();
-    if end > ring.given(tail.cpu) {
+    if end > ring.consumed(tail.cpu) {
         ring.acknowledge(tail.cpu, end);
     }
 }

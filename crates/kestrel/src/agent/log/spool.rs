@@ -270,7 +270,7 @@ impl Spool {
             let Some(buffer) = numbered(&self.buffers, number) else {
                 continue;
             };
-            if let Some(part) = buffer.ring().rest_of_page(cpu, end, &self.events)? {
+            if let Some(part) = buffer.ring().unread_tail(cpu, end, &self.events)? {
                 self.give(number, cpu, &part)?;
                 pages += 1;
             }
@@ -386,7 +386,7 @@ impl Spool {
         let mut all = Vec::new();
         for (number, cpu, _) in self.ends() {
             let buffer = numbered(&self.buffers, number);
-            let part = buffer.map(|buffer| buffer.ring().part(cpu, now, &self.events));
+            let part = buffer.map(|buffer| buffer.ring().unread_head(cpu, now, &self.events));
             all.extend(part.transpose()?.flatten().map(|part| (number, cpu, part)));
         }
         Ok(all)
@@ -461,7 +461,7 @@ impl Spool {
                 if ring.is_quiet(cpu) {
                     continue;
                 }
-                ring.rest(cpu, procfs::monotonic(), &self.events, &mut pages)?;
+                ring.drain_abandoned(cpu, procfs::monotonic(), &self.events, &mut pages)?;
                 if !pages.is_empty() {
                     self.begin()?;
                 }
