@@ -166,6 +166,12 @@ const EXCEPTIONS: &[(&str, &str, Way, &str)] = &[
         "the mistake that is shown",
     ),
     (
+        "system-calls.md",
+        "kestrel trace --syscalls -- cat /etc/hostname",
+        Way::Fails(1),
+        "the call that fails is shown",
+    ),
+    (
         "ask-later.md",
         "kestrel report -e 'sched:sched_switch { @[kstack]",
         Way::Fails(2),
