@@ -34,6 +34,10 @@
 //! *Preemption is off in handlers* (`Sink::wants_preemption_off_throughout`), and is switched on again while interrupts are off, so that no thread is preempted there: what is left are
 //! the few instructions around the handlers. Switched on with interrupts on, it would be in the program that the thread is preempted.
 //!
+//! *What is left*: a hit is missed, and counted, if it is a thread's first after it was switched out, has the address of the thread's last hit before, and the kernel skips
+//! it in all programs up to the one that took that last hit, which in turn was skipped in all programs behind that one. A hit is taken twice if another one of the hook interrupts it
+//! in the same stack (a page fault in a handler) and the thread is preempted between both and the next program.
+//!
 //! *Counts stay exact*: hits that the kernel skipped in the first program or that it left to others, less those that a later one took, are what no program saw.
 //!
 //! The programs are copies, not one that the others call: some kernels give a program a stack per CPU because it cannot run twice there (`priv_stack_ptr` on
