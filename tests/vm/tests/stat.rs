@@ -383,6 +383,10 @@ fn a_cgroup_is_counted_with_those_below_it() {
             "{group}: {:?}",
             rows.rows
         );
+        // A predicate asks for the group itself, without those below.
+        let own = format!("{GETPPID} /comm == \"calls\" && cgroup == cgroupid(\"/sys/fs/cgroup/{group}\")/");
+        let rows = Rows::of(&["-e", &own], &["sh", "-c", &script]);
+        rows.is_all(rows.sum(0, &own), CALLS);
     }
     let wrong = run("kestrel", &["stat", "-G", "statt", "--", "true"]);
     assert_eq!(wrong.code, Some(2), "{}", wrong.err);

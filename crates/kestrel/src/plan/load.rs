@@ -9,7 +9,7 @@ use super::planned::{self, Plan};
 use super::planner::cells::{Cell, Cells};
 use super::planner::{Done, Planner};
 use super::source::Options;
-use super::{program_types, relayed, trust};
+use super::{control_groups, control_groups_in, program_types, relayed, trust};
 use kestrel_catalog::attach::{self, Mechanism};
 use kestrel_catalog::catalog::{Catalog, Resolved, Via};
 use kestrel_catalog::{Error, Result};
@@ -164,6 +164,8 @@ fn begin<'a>(
             globals.parameters.push(parameter.clone());
         }
     }
+    let groups = control_groups(control_groups_in(&file.text), catalog);
+    globals.control_groups.extend(groups);
     let options = Options {
         target: existing.target.clone(),
         via,

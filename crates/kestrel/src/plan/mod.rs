@@ -87,6 +87,14 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
         targets: options.target.has_threads(),
         persistent: options.persistent,
         max_map_keys,
+        control_groups: match source {
+            // Found in the rounds of its planning.
+            Source::Program(_) => BTreeMap::new(),
+            Source::Events(specs) => {
+                control_groups(specs.iter().flat_map(|spec| control_groups_in(spec)), catalog)
+            }
+            Source::File(file) => control_groups(control_groups_in(&file.text), catalog),
+        },
         ..Globals::default()
     };
     let (mut hooks, done) = match source {
@@ -179,14 +187,19 @@ fn user_places(shapes: &Shapes, catalog: &Catalog) -> BTreeMap<(String, String),
     found.collect()
 }
 
-/// The numbers of the control groups that a program has asked for: in the unified hierarchy those of their directories.
-fn control_groups(shapes: &Shapes, catalog: &Catalog) -> BTreeMap<String, u64> {
-    let wanted = shapes.control_groups.iter();
-    let found = wanted.filter_map(|path| {
+/// The numbers of control groups by their paths: in the unified hierarchy those of their directories.
+fn control_groups<'a>(paths: impl Iterator<Item = &'a str>, catalog: &Catalog) -> BTreeMap<String, u64> {
+    let found = paths.filter_map(|path| {
         let about = catalog.host().path(path).metadata().ok()?;
-        about.is_dir().then(|| (path.clone(), about.ino()))
+        about.is_dir().then(|| (path.to_owned(), about.ino()))
     });
     found.collect()
+}
+
+/// The paths of control groups that stand in a text of handlers: `cgroupid("/sys/fs/cgroup/web")`.
+fn control_groups_in(text: &str) -> impl Iterator<Item = &str> {
+    let calls = text.split("cgroupid(").skip(1);
+    calls.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next())
 }
 
 /// Globals that the probes of a program share at the begin of a round, over what they do whatever the program; `shapes` is what is known of its maps.
@@ -225,7 +238,7 @@ fn program_hooks(
             counts_failures: options.counts_failures,
             addresses: addresses(&shapes, catalog),
             user_places: user_places(&shapes, catalog),
-            control_groups: control_groups(&shapes, catalog),
+            control_groups: control_groups(shapes.control_groups.iter().map(String::as_str), catalog),
             cpus: possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64),
             ..globals_of(program, &shapes, &globals)?
         };
@@ -253,4 +266,16 @@ fn program_hooks(
         event: program.name.clone(),
         why: "what its maps hold is not found after many rounds".to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_groups_are_found_in_texts() {
+        let text = r#"sched:sched_switch /cgroup == cgroupid( "/a/b") || cgroup == cgroupid("/c")/ { @[cgroupid(x)] = count() } // cgroupid("#;
+        let found: Vec<&str> = control_groups_in(text).collect();
+        assert_eq!(found, ["/a/b", "/c"]);
+    }
 }
