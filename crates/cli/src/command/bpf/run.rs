@@ -1,7 +1,7 @@
 //! `kestrel bpf run`: an object onto the kernel, in the foreground.
 
 use super::object;
-use crate::arguments::LONGEST;
+use crate::arguments::duration;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
 use crate::output::Format;
@@ -103,18 +103,18 @@ pub(crate) struct Options {
     /// Count and time the runs of each program, shown once a second and at the end
     #[arg(long)]
     stats: bool,
-    /// Seconds between two showings
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
-    interval: f64,
+    /// Time between two showings: seconds, or with ms, s, m, h
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    interval: Duration,
     /// Pin links, programs and maps in this directory of bpffs: they go on when the command ends
     #[arg(long, value_name = "DIRECTORY")]
     pin: Option<PathBuf>,
     /// Remove the pins of the object's maps at the end
     #[arg(long)]
     unpin: bool,
-    /// End after so many seconds
-    #[arg(long, value_name = "SECONDS")]
-    duration: Option<f64>,
+    /// Stop after this time: seconds, or with ms, s, m, h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    duration: Option<Duration>,
     /// Write what the verifier says about all programs to this file
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -129,8 +129,7 @@ pub(crate) struct Options {
 /// Runs `kestrel bpf run`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let begun = Instant::now();
-    let interval = seconds(options.interval, "--interval")?.max(Duration::from_millis(20));
-    let duration = options.duration.map(|s| seconds(s, "--duration")).transpose()?;
+    let interval = options.interval.max(Duration::from_millis(20));
     let (mut object, objection) = object::open(&options.object)?;
     if !options.untrusted {
         trusted(&options.object.display().to_string(), objection.as_ref())?;
@@ -185,7 +184,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.log.is_some() {
         object = object.with_verifier_log();
     }
-    let mut foreground = Foreground::new(duration)?;
+    let mut foreground = Foreground::new(options.duration)?;
     let read = begun.elapsed();
     let loaded = object.load().map_err(|error| {
         if let (kestrel::Error::Refused(refusal), Some(file)) = (&error, &options.log) {
@@ -295,16 +294,6 @@ impl Work for RunningObject<'_> {
 
 /// The pause between two polls of rings and of bpf_printk.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
-fn seconds(seconds: f64, option: &str) -> Result<Duration, Failure> {
-    let time = Duration::try_from_secs_f64(seconds).ok();
-    time.filter(|time| *time <= LONGEST).ok_or_else(|| {
-        Failure::new(
-            Exit::Usage,
-            format!("{option} {seconds} is not a time in seconds, from 0 to a hundred years"),
-        )
-    })
-}
 
 /// Whether no program's section names a target.
 fn nothing_to_attach_to(object: &Object) -> bool {
