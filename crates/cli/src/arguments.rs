@@ -40,6 +40,18 @@ pub(crate) fn command_line() -> String {
     words.join(" ")
 }
 
+/// Parses the number of a process or thread of a recording.
+pub(crate) fn recorded(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok();
+    number.ok_or_else(|| format!("`{text}` is not a number; threads by name are `--comm NAME`"))
+}
+
+/// Parses the number of a process or thread.
+pub(crate) fn pid(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok();
+    number.ok_or_else(|| format!("`{text}` is not a number, as `pidof NAME` prints it"))
+}
+
 /// Parses the size of a ring buffer per CPU.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let bytes = nonzero_bytes(text)?;
@@ -116,6 +128,9 @@ mod tests {
         assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert!(duration("-1").is_err());
+        assert_eq!(recorded("42"), Ok(42));
+        assert!(recorded("sh").is_err_and(|why| why.contains("--comm")));
+        assert!(pid("-1").is_err_and(|why| why.contains("not a number")));
         assert!(duration("10000000000000000000s").is_err() && duration("1e300h").is_err());
         assert!(std::time::Instant::now().checked_add(LONGEST).is_some());
         assert!(duration("1 fortnight").is_err());

@@ -1,5 +1,6 @@
 //! The options that say which records of a trace are wanted, and the choice made of them.
 
+use crate::arguments::recorded;
 use crate::exit::{Exit, Failure};
 use crate::style;
 use crate::targets::nobodys_own;
@@ -23,10 +24,10 @@ pub(crate) struct Options {
     #[arg(short, long = "event", value_name = "EVENT,…")]
     events: Vec<String>,
     /// Only records of these processes, and those about them: their wakeups, switches to them, signals
-    #[arg(short, long = "pid", value_name = "PID,…", value_delimiter = ',')]
+    #[arg(short, long = "pid", value_name = "PID,…", value_delimiter = ',', value_parser = recorded)]
     pids: Vec<u32>,
     /// Only records of these threads, and those about them
-    #[arg(short, long = "tid", value_name = "TID,…", value_delimiter = ',')]
+    #[arg(short, long = "tid", value_name = "TID,…", value_delimiter = ',', value_parser = recorded)]
     tids: Vec<u32>,
     /// With -p or -t: only what these did themselves, not what others did to them
     #[arg(long)]

@@ -1,5 +1,6 @@
 //! The options that say which tasks, CPUs and times of a recording are shown.
 
+use crate::arguments::pid;
 use clap::Args;
 use kestrel_trace::sched::SchedFilter;
 use kestrel_trace::tasks::Tasks;
@@ -8,10 +9,10 @@ use kestrel_trace::tasks::Tasks;
 #[derive(Args, Debug)]
 pub(super) struct Filter {
     /// Only these processes
-    #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',')]
+    #[arg(short, long = "pid", value_name = "PID,…", value_delimiter = ',', value_parser = pid)]
     pids: Vec<u32>,
     /// Only these threads
-    #[arg(short, long = "tid", value_name = "TID", value_delimiter = ',')]
+    #[arg(short, long = "tid", value_name = "TID,…", value_delimiter = ',', value_parser = pid)]
     tids: Vec<u32>,
     /// Only these CPUs, as 0,2-3
     #[arg(short = 'C', long = "cpu", value_name = "CPUS", value_delimiter = ',', value_parser = range)]

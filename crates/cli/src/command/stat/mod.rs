@@ -5,7 +5,7 @@ mod interval;
 mod layout;
 mod output;
 
-use crate::arguments::duration;
+use crate::arguments::{duration, pid as number};
 use crate::events::Events;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
@@ -46,7 +46,7 @@ pub(crate) struct Options {
     #[arg(short, long, alias = "all-cpus")]
     all: bool,
     /// Count events of these processes, with all their threads, until they exit: what happens while they run, not what others do to them
-    #[arg(short, long, value_name = "PID,…", value_delimiter = ',')]
+    #[arg(short, long, value_name = "PID,…", value_delimiter = ',', value_parser = number)]
     pid: Vec<u32>,
     /// Count events of these threads, until they exit
     #[arg(
@@ -63,7 +63,7 @@ pub(crate) struct Options {
     /// Count events of the tasks of this cgroup and of those below it: a path, or one below the mount point
     #[arg(short = 'G', long, value_name = "CGROUP")]
     cgroup: Option<String>,
-    /// Print the counts of each interval of this many milliseconds
+    /// Print the counts of each interval of this many milliseconds, as `perf stat -I`
     #[arg(short = 'I', long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     interval: Option<u64>,
     #[command(flatten)]
