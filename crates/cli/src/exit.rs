@@ -20,6 +20,11 @@ Exit codes:
   4  the kernel lacks a feature
   5  an internal error";
 
+/// What the codes leave open.
+pub(crate) const OTHERS: &str = "\
+`kestrel run` ends with N where a script calls exit(N). The code of a traced command is printed and not passed on: Kestrel's is 1 then.
+Ctrl-C ends a recording as --duration does, with 0; a second Ctrl-C ends Kestrel at once.";
+
 /// Exit status of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

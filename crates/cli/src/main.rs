@@ -55,7 +55,7 @@ mod targets;
 mod terminal;
 
 use clap::error::{ContextKind, ErrorKind};
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use exit::Exit;
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write};
@@ -82,7 +82,44 @@ Examples:
   kestrel start flight                                    an always-on flight recorder; kestrel status, kestrel stop";
 
 fn help_footer() -> String {
-    format!("{EXAMPLES}\n\n{}", exit::CODES)
+    format!("{EXAMPLES}\n\n{}\n\n{}", exit::CODES, exit::OTHERS)
+}
+
+/// Commands that change no session: they take `--wait` and do not show it.
+const WITHOUT_SESSIONS: &[&str] = &[
+    "list",
+    "record",
+    "run",
+    "stat",
+    "print",
+    "report",
+    "cut",
+    "merge",
+    "export",
+    "sched",
+    "bpf",
+    "recover",
+    "mark",
+    "doctor",
+    "completions",
+];
+
+/// The definition of the command line.
+fn definition() -> clap::Command {
+    let whole = Arguments::command();
+    let wait = whole.get_arguments().find(|argument| argument.get_id() == "wait");
+    let Some(wait) = wait.cloned().map(|wait| wait.hide(true)) else {
+        return whole;
+    };
+    WITHOUT_SESSIONS.iter().fold(whole, |whole, name| {
+        whole.mut_subcommand(name, |command| command.arg(wait.clone()))
+    })
+}
+
+/// Parses a command line.
+fn parse(words: Vec<OsString>) -> Result<Arguments, clap::Error> {
+    let mut matches = definition().try_get_matches_from(words)?;
+    Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut definition()))
 }
 
 fn main() -> ExitCode {
@@ -90,7 +127,7 @@ fn main() -> ExitCode {
     if is_bpftrace(&words) {
         return command::as_bpftrace(words);
     }
-    let arguments = match Arguments::try_parse_from(spelled(words.clone())) {
+    let arguments = match parse(spelled(words.clone())) {
         Ok(arguments) => arguments,
         Err(error) => {
             return print_usage(error, habits::answer(&words, false));
@@ -101,10 +138,10 @@ fn main() -> ExitCode {
     }
     let Some(command) = arguments.command else {
         // Nothing asked: say what there is.
-        let _ = Arguments::command().print_help();
+        let _ = definition().print_help();
         return Exit::Done.into();
     };
-    match command::run(command, Arguments::command) {
+    match command::run(command, definition) {
         Ok(exit) => exit.into(),
         Err(mut failure) => {
             if failure.exit == Exit::Usage || failure.exit == Exit::Failed {
@@ -193,6 +230,29 @@ mod tests {
 
     #[test]
     fn the_command_line_is_well_formed() {
-        Arguments::command().debug_assert();
+        definition().debug_assert();
+    }
+
+    #[test]
+    fn commands_without_sessions_take_wait_and_do_not_show_it() {
+        for (command, shown) in [
+            ("print", false),
+            ("doctor", false),
+            ("status", true),
+            ("trace", true),
+        ] {
+            let help = parse(["kestrel", command, "--help"].map(OsString::from).to_vec());
+            let help = help
+                .map(|_| String::new())
+                .unwrap_or_else(|help| help.to_string());
+            assert_eq!(help.contains("--wait"), shown, "{command}: {help}");
+            let words = ["kestrel", command, "--wait", "5s"].map(OsString::from).to_vec();
+            let wait = parse(words).map(|arguments| arguments.wait);
+            assert_eq!(
+                wait.ok().flatten(),
+                Some(std::time::Duration::from_secs(5)),
+                "{command}"
+            );
+        }
     }
 }
