@@ -70,7 +70,7 @@ const HABITS: &[Habit] = &[
     row("perf", "", One(&["convert", "data"]), "data convert --to-ctf", "a recording already is Common Trace Format, which babeltrace2 opens (of a compressed one what `kestrel export --to ctf` makes); `kestrel export --to` writes perf.data, trace.dat, Perfetto, Parquet and more"),
     row("perf", "", One(&["inject"]), "inject", "a recording needs nothing afterwards: names of threads, processes and code are in it"),
     row("perf", "", One(&["buildid-list", "buildid-cache", "archive"]), "buildid-list", "a recording holds the names of its addresses and is read on any machine"),
-    row("perf", "", One(&["bench", "test"]), "bench sched", "`kestrel doctor` tries what this kernel can do"),
+    row("perf", "", One(&["bench", "test"]), "bench sched", "Kestrel has no workloads: `kestrel stat -- COMMAND` and `kestrel sched record -- COMMAND` measure yours"),
     row("perf", "", One(&["perf"]), "perf record -F 99 -g -a", "leave its name out: `kestrel record`, `stat`, `top`, `report`, `sched`, `trace --syscalls` take what perf's take"),
     row("trace-cmd", "", One(&["trace-cmd"]), "trace-cmd list", "leave its name out: `kestrel record`, `report`, `list` and `stop` take what trace-cmd's take; `stream` is `kestrel trace`"),
     row("bpftrace", "", One(&["bpftrace"]), "bpftrace -e 'BEGIN { exit() }'", "`kestrel run` is bpftrace: `kestrel run script.bt`, `kestrel run -e PROGRAM`, `kestrel run -l PATTERN`"),

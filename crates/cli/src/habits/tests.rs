@@ -19,7 +19,7 @@ const WORK: &[(&str, &str, &str)] = &[
     (
         "perf",
         "record -e cycles -c 100000 -- make",
-        "one sample of so many",
+        "a sample every 100,000 cycles",
     ),
     (
         "perf",
@@ -50,17 +50,21 @@ const WORK: &[(&str, &str, &str)] = &[
     (
         "perf",
         "record --max-size 1G -e sched:sched_switch",
-        "an end by size",
+        "ends when it has 1 GiB",
     ),
-    ("perf", "record -q -e sched:sched_switch", "less said"),
-    ("perf", "record -v -e sched:sched_switch", "more said"),
+    ("perf", "record -q -e sched:sched_switch", "fewer messages"),
+    ("perf", "record -v -e sched:sched_switch", "more messages"),
     ("perf", "record -F99 -ag -- make", "short options in one word"),
     (
         "perf",
         "record --call-graph dwarf,16384 -F 99 -p 1",
-        "so much of each stack",
+        "16 KiB of each stack are copied",
     ),
-    ("perf", "record -e context-switches -c1 -- make", "each of them"),
+    (
+        "perf",
+        "record -e context-switches -c1 -- make",
+        "every context switch",
+    ),
     (
         "perf",
         "record -e 'syscalls:*' --filter 'common_pid != 1' -- make",
@@ -88,7 +92,7 @@ const WORK: &[(&str, &str, &str)] = &[
     ("perf", "report perf.data", "perf's own recording"),
     ("trace-cmd", "print trace.dat", "trace-cmd's own recording"),
     ("perf", "report --no-children", "by the code itself"),
-    ("perf", "report --percent-limit 1", "what matters"),
+    ("perf", "report --percent-limit 1", "rows of 1 % and more"),
     ("perf", "sched record", "the scheduler"),
     ("perf", "sched latency", "delays"),
     ("perf", "sched latency -s max", "the longest delays first"),
@@ -196,7 +200,7 @@ fn what_is_no_habit_is_not_answered() {
 #[test]
 fn the_page_has_them_all() {
     let mut page = String::from(
-        "# Coming from perf, trace-cmd and bpftrace\n\nCommand lines of perf, trace-cmd and bpftrace that work unchanged, and what others are called here. The rows are made from the table that answers (`crates/cli/src/habits.rs`).\n\n## Works as it is\n\n| from | `kestrel …` | |\n|---|---|---|\n",
+        "# Coming from perf, trace-cmd and bpftrace\n\nCommand lines of other tools: which work unchanged, and how the rest is spelled here. The same table makes the hints that Kestrel prints.\n\n## Works as it is\n\n| from | `kestrel …` | what it does |\n|---|---|---|\n",
     );
     let cell = |text: &str| text.replace('|', "\\|");
     for (tool, line, what) in WORK {
