@@ -92,7 +92,7 @@ pub(crate) struct Selection {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ViaOption {
-    /// Raw arguments where Kestrel can compute the fields from them, else classic
+    /// Raw arguments where Kestrel can compute the fields from them, else the formatted entry
     Auto,
     /// Raw arguments only
     Raw,

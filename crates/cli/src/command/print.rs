@@ -75,7 +75,7 @@ Examples:
   kestrel print --format csv > events.csv                 a column for each field, for spreadsheets and data frames
   kestrel print --format json | jq -r 'select(.event == \"sched:sched_switch\") | .time'
 
-Losses are reported on stderr. The same directory opens in babeltrace2 and Trace Compass (Common Trace Format 1.8).";
+Losses are reported on stderr. The same directory opens in babeltrace2 and Trace Compass (Common Trace Format 1.8); a compressed one after `kestrel export --to ctf`.";
 
 /// The formats there are, as an option's values.
 fn formats() -> PossibleValuesParser {

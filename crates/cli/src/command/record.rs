@@ -38,7 +38,7 @@ pub(crate) struct Options {
     /// Keep at most this many of these directories: the oldest is removed when another one is complete
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     switch_max_files: Option<u32>,
-    /// Write a trace compressed with zstd at this level, 1 to 19 [default: 3]; see docs/small-files.md
+    /// Write a trace compressed with zstd at this level, 1 to 19 [default: 3]; plain Common Trace Format of it is `kestrel export --to ctf`
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = level())]
     compress: Option<u8>,
 }
