@@ -95,7 +95,7 @@ fn by_folder(items: &[Item]) -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-/// Removes what the list names, and directories that are empty then and bear Kestrel's name.
+/// Removes what the list names, and the directories of its documents where they are empty then.
 pub(crate) fn uninstall(options: &UninstallOptions) -> Result<ExitCode> {
     let root = options.place.root()?;
     let list = root.join(LIST);
@@ -120,6 +120,7 @@ pub(crate) fn uninstall(options: &UninstallOptions) -> Result<ExitCode> {
         }
     }
     if let Some(folder) = list.parent() {
+        let _ = fs::remove_dir(folder.join("docs"));
         let _ = fs::remove_dir(folder);
     }
     println!("removed {removed} files from {}", root.display());

@@ -22,7 +22,7 @@ mod trial;
 const UNIT: &str = "dist/kestrel-agent.service";
 const UNIT_BIN: &str = "/usr/local/bin/";
 
-/// Documents that come with the binary.
+/// Documents that come with the binary, beside the pages of docs/.
 const DOCUMENTS: &[&str] = &[
     "README.md",
     "CHANGELOG.md",
@@ -106,6 +106,11 @@ fn documents(folder: &str) -> Result<Vec<Item>> {
     for name in DOCUMENTS {
         let bytes = read(&crate::workspace().join(name))?;
         items.push(Item::new(Path::new(folder).join(name), bytes));
+    }
+    for name in names(&crate::workspace().join("docs"))? {
+        let page = Path::new("docs").join(name);
+        let bytes = read(&crate::workspace().join(&page))?;
+        items.push(Item::new(Path::new(folder).join(page), bytes));
     }
     items.push(Item::new(
         Path::new(folder).join("THIRD-PARTY"),
