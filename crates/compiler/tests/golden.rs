@@ -32,7 +32,16 @@ fn parse(mode: &str, input: &str) -> String {
 
 /// The mode names the event; a predicate and a block are the input.
 fn checked(mode: &str, input: &str) -> String {
-    checked_with(mode, input, Globals::default())
+    match mode.strip_prefix("long-strings-") {
+        Some(mode) => {
+            let globals = Globals {
+                max_strlen: Some(600),
+                ..Globals::default()
+            };
+            checked_with(mode, input, globals)
+        }
+        None => checked_with(mode, input, Globals::default()),
+    }
 }
 
 /// The same as a handler of a table file, or outside of one.

@@ -307,3 +307,27 @@ fn features_that_are_not_there_cannot_be_left_out() {
     run("kprobe_multi,kprobe_session,uprobe_multi").succeeds();
     run("kprobe_multi,other").fails(2, &["other", "kprobe_session"]);
 }
+
+/// A string that is a field of an event is read as far as other strings are.
+#[test]
+fn strings_of_events_are_as_long_as_others() {
+    needs_tracing!();
+    let place = Place::new();
+    let folder = place.path().join(vec!["x".repeat(150); 4].join("/"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let command = folder.join("true");
+    std::fs::copy("/bin/true", &command).unwrap();
+    let command = command.to_str().unwrap();
+    let length = command.len();
+    for (settings, expected) in [("", length), ("config = { max_strlen = 400 } ", 400)] {
+        let program = format!(
+            "{settings}tracepoint:sched:sched_process_exec {{ printf(\"%d %d\\n\", strlen(args.filename), strlen(str(args.filename))); }}"
+        );
+        let run = place
+            .run(&["run", "-q", "-e", &program, "-c", command])
+            .succeeds();
+        let line = format!("{expected} {expected}\n");
+        assert!(run.out.contains(&line), "{line}: {}{}", run.out, run.err);
+    }
+    run("begin { print(()); }").fails(2, &["() has no value"]);
+}

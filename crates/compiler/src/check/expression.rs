@@ -51,6 +51,11 @@ impl Checker<'_> {
                 increment,
                 prefix,
             } => self.stepped(target, *increment, *prefix, span),
+            Kind::Tuple(parts) if parts.is_empty() => {
+                let message = "() has no value: a tuple without parts can be neither printed nor stored";
+                let hint = "a tuple of one part is written (1,)";
+                Err(self.report(Diagnostic::error(span, message).hint(hint)))
+            }
             Kind::Tuple(parts) => {
                 let parts: Vec<_> = parts
                     .iter()

@@ -3,7 +3,7 @@
 
 use super::checker::{Checked, Checker, Reported};
 use super::tree::{Access, BinaryOp, Expr, ExprKind, Pointee, Pointer, Type};
-use super::value::{STRING, constant, narrowed, operation, read_string, shortened};
+use super::value::{constant, narrowed, operation, read_string, shortened};
 use super::walk::MemoryPlace;
 use crate::context::{EventField, Register, Source};
 use crate::lang::ast::{self, Span};
@@ -91,7 +91,7 @@ impl<'a> Checker<'a> {
                 let inside = operation(BinaryOp::And, Type::I64, word, low, span);
                 let address = operation(BinaryOp::Add, Type::U64, context_pointer(span), inside, span);
                 let Type::Memory { max } = ty else {
-                    return Ok(read_string(address, Some(Space::Kernel), STRING, span));
+                    return Ok(read_string(address, Some(Space::Kernel), self.longest(), span));
                 };
                 let word = self.value_at(spot(*offset), Type::integer(4, false), span)?;
                 let bits = constant(16, Type::I64, span);

@@ -2,7 +2,7 @@
 
 use super::checker::{Checked, Checker, Reported};
 use super::tree::{BinaryOp, Destination, Expr, ExprKind, Record, Show, Statement, Type};
-use super::value::{STRING, constant, is_literal, operation, widened};
+use super::value::{constant, is_literal, operation, widened};
 use crate::builtin;
 use crate::context::{EventField, Source};
 use crate::lang::ast::{self, Arg, Span, Spanned};
@@ -331,7 +331,11 @@ fn placed(mut fields: Vec<Recorded>) -> (Layout, Vec<Expr>) {
 
 /// Fields with their places, strings cut until the record fits into a packet, because their length was not chosen by the user.
 fn fitted(mut fields: Vec<Recorded>) -> (Layout, Vec<Expr>) {
-    let mut most = STRING;
+    let longest = |(_, ty, _): &Recorded| match ty {
+        FieldType::String { max } => *max,
+        _ => 0,
+    };
+    let mut most = fields.iter().map(longest).max().unwrap_or(0);
     loop {
         let (layout, values) = placed(fields.clone());
         if layout.max_size() <= CAPACITY || most <= 16 {

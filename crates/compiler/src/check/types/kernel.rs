@@ -2,7 +2,6 @@
 
 use crate::check::checker::Checker;
 use crate::check::tree::{Pointee, Pointer, Show, Type};
-use crate::check::value::STRING;
 use crate::context::ValueType;
 use kestrel_bpf::btf::{self, Btf, Kind, TypeId};
 use kestrel_trace::layout::{Base, Names, Space};
@@ -137,9 +136,9 @@ impl<'a> Checker<'a> {
                 element: Box::new(self.value_type(element)?),
                 count: *count,
             },
-            ValueType::String => Type::String { max: STRING },
+            ValueType::String => Type::String { max: self.longest() },
             ValueType::Shorter { max } => Type::String {
-                max: (*max).min(STRING),
+                max: (*max).min(self.longest()),
             },
             ValueType::Memory { max } => Type::Memory { max: *max },
             ValueType::Enumeration { size, signed, .. } if self.globals.infers_types => {
