@@ -82,6 +82,15 @@ pub trait Sink {
     /// Appends code that runs for each event that reaches a handler, before the user's predicate.
     fn entered(&self, _b: &mut Builder, _refused: BlockId) {}
 
+    /// Appends code that the handler's records have in common, of which there are so many; it runs where the handler begins, behind its predicate, and goes to `skip`
+    /// where none of them could be kept.
+    fn prepare(&self, _b: &mut Builder, _records: usize, _skip: BlockId) {}
+
+    /// Whether [`Sink::reserve`] writes process and thread into records of this number.
+    fn identifies(&self, _number: Number) -> bool {
+        false
+    }
+
     /// Appends code that does something to the session.
     ///
     /// # Errors

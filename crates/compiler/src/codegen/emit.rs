@@ -4,13 +4,14 @@ use super::allocate::{Allocation, Location};
 use super::frame::Frame;
 use super::live::{Live, arguments};
 use super::moves;
+use super::parameters::{self, Taken};
 use crate::ir::{AluOp, AtomicOp, Bits, BlockId, Condition, End, Function, Op, Operand, Vreg, Width};
 use kestrel_bpf::asm::{Assembler, Label};
 use kestrel_bpf::code::Code;
 use kestrel_bpf::isa::{Alu, Atomic, Cond, Order, Reg, Size, Width as Machine};
 use std::collections::BTreeMap;
 
-const ARGUMENTS: [Reg; 5] = [Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5];
+pub(super) const ARGUMENTS: [Reg; 5] = [Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5];
 /// A function with places for its registers and objects.
 pub(crate) struct Placed<'a> {
     pub(crate) function: &'a Function,
@@ -67,15 +68,19 @@ fn emit_function(mut asm: Assembler, placed: &Placed<'_>, functions: &Functions<
         allocation: placed.allocation,
         frame: placed.frame,
     };
-    emitter.entry(function);
+    let taken = Taken::of(function, placed.allocation);
+    emitter.entry(function, &taken);
     let live = placed.live;
     for (at, id) in live.order.iter().enumerate() {
         let block = function.block(*id);
         let label = emitter.label(*id);
         emitter.asm.bind(label);
-        for inst in &block.insts {
+        for (place, inst) in block.insts.iter().enumerate() {
             emitter.asm.at(inst.span);
-            emitter.op(&inst.op);
+            match (&inst.op, taken.by(*id, place)) {
+                (Op::Load { dst, .. }, Some(register)) => emitter.write_back(*dst, register),
+                _ => emitter.op(&inst.op),
+            }
         }
         emitter.asm.at(block.end_span);
         if let Some(end) = &block.end {
@@ -103,12 +108,13 @@ impl Emitter<'_> {
     }
 
     /// The context is in register 1 at the entry; what a function that is called back is given is kept in its frame.
-    fn entry(&mut self, function: &Function) {
+    fn entry(&mut self, function: &Function, taken: &Taken) {
         if let Some(parameters) = function.parameters {
-            let registers = ARGUMENTS.iter().skip(usize::from(parameters.first) - 1);
-            for (place, register) in registers.take(parameters.count.into()).enumerate() {
-                let at = self.frame.object(parameters.slot, place as u32 * 8);
-                self.asm.store(Size::DW, Reg::R10, at, *register);
+            for (place, register) in (0..).zip(parameters::registers(parameters)) {
+                if taken.is_stored(place) {
+                    let at = self.frame.object(parameters.slot, place * 8);
+                    self.asm.store(Size::DW, Reg::R10, at, register);
+                }
             }
         }
         if let Some(context) = function.context {

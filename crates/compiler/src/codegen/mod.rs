@@ -8,6 +8,7 @@ pub mod lower;
 mod memo;
 mod moves;
 mod own;
+mod parameters;
 mod scratch;
 mod spill;
 mod unread;

@@ -26,6 +26,8 @@ pub struct Builder {
     function: Function,
     current: BlockId,
     span: Span,
+    /// Values by name that are there on every way from here on.
+    known: BTreeMap<String, Vreg>,
 }
 
 impl Default for Builder {
@@ -49,6 +51,7 @@ impl Builder {
             },
             current: BlockId(0),
             span: Span::default(),
+            known: BTreeMap::new(),
         };
         builder.block();
         builder
@@ -343,6 +346,16 @@ impl Builder {
         });
         let at = self.slot_address(slot, 0);
         std::array::from_fn(|place| self.load(Width::B8, at, place as i16 * 8))
+    }
+
+    /// Keeps a value that is there on every way from here on; a later one of this name replaces it.
+    pub fn know(&mut self, name: &str, value: Vreg) {
+        self.known.insert(name.to_owned(), value);
+    }
+
+    /// The value of this name that was kept in this function.
+    pub fn known(&self, name: &str) -> Option<Vreg> {
+        self.known.get(name).copied()
     }
 
     /// The function of this number among those that helpers call back.

@@ -372,6 +372,19 @@ impl Sink for Dispatch {
         }
     }
 
+    fn prepare(&self, b: &mut Builder, records: usize, skip: BlockId) {
+        if let [(_, ring)] = self.buffers.as_slice() {
+            ring.prepare(b, records, skip);
+        }
+    }
+
+    fn identifies(&self, number: Number) -> bool {
+        // Each ring of a session is written in the same way.
+        self.buffers
+            .first()
+            .is_some_and(|(_, ring)| ring.identifies(number))
+    }
+
     fn act(&self, b: &mut Builder, action: &Action) -> Result<(), SinkError> {
         match action {
             Action::UseTable(name) => {

@@ -50,6 +50,7 @@ impl Bench {
                     reentrant: false,
                     bell: Bell::Silent,
                     outlined: Outlined::None,
+                    brief: false,
                 },
             ));
         }

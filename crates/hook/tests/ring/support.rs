@@ -226,6 +226,7 @@ impl Recorder {
                 Shape::Constant(_) => Outlined::None,
                 Shape::Variable => Outlined::SlowPath,
             },
+            brief: number % 2 == 0,
         };
         let mut b = Builder::new();
         let refused = b.block();

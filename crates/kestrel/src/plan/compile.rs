@@ -10,6 +10,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::tree::CheckedProbe;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::{Program, compile_hook};
+use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::buffer::writer::{Outlined, RingSink, map_name};
 use kestrel_hook::hook::MAX_TABLE_SLOTS;
 use kestrel_hook::hook::dispatch::{Dispatch, HandlerChoice};
@@ -108,7 +109,11 @@ impl Hook {
         let calls_none = calls.is_empty() && !plan.slots && !choice.is_called();
         let sleepers_known = knows_who_sleeps(&context);
         let functions = strategy.checked.iter().any(CheckedProbe::takes_functions);
-        let may = calls_none && (!(context.preemptible && features.preempt_disable) || sleepers_known);
+        // A program that calls another one lets itself be preempted, and so does one whose handlers call functions that may not be called otherwise.
+        let preemption_off = place.is_some() && can && calls.is_empty() && (sleepers_known || !functions);
+        let overwrites = plan.buffers.iter().any(|b| b.geometry.mode == Mode::Overwrite);
+        let switches_off = context.preemptible && features.preempt_disable && (overwrites || preemption_off);
+        let may = calls_none && (!switches_off || sleepers_known);
         let records = strategy.checked.iter().flat_map(CheckedProbe::records).count();
         let apart = match may {
             false => Outlined::None,
@@ -124,6 +129,8 @@ impl Hook {
             reentrant: place.is_some(),
             bell: buffer.bell,
             outlined: apart,
+            // Scripts are started more often than they print.
+            brief: plan.globals.infers_types,
         };
         let sink = Dispatch {
             buffers: plan
@@ -141,8 +148,7 @@ impl Hook {
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, ProcessFilter::Command(_)) && self.about.is_empty(),
-            // A program that calls another one lets itself be preempted, and so does one whose handlers call functions that may not be called otherwise.
-            preemption_off: place.is_some() && can && calls.is_empty() && (sleepers_known || !functions),
+            preemption_off,
             calls,
             choice,
             subprogram: may,

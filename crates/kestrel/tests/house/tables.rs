@@ -117,6 +117,7 @@ impl Session {
             reentrant: false,
             bell: kestrel::buffer::bell::Bell::Silent,
             outlined: kestrel::buffer::writer::Outlined::None,
+            brief: false,
         };
         let dispatch = Dispatch {
             counts_failures: false,

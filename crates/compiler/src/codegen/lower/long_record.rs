@@ -1,8 +1,8 @@
 //! Records that are longer than a page: put together in scratch memory, then written in pieces, behind which comes a record that says so
 //! ([`kestrel_trace::stack_pieces`]).
 
-use super::Lower;
 use super::record::fixed_size;
+use super::{Lower, emit_identity};
 use crate::check::tree::Record;
 use crate::error::Error;
 use crate::ir::{Vreg, Width, helper};
@@ -41,7 +41,7 @@ impl Lower<'_> {
         let (number, join) = (self.number(record), self.b.block());
         let whole = (number, Size::Constant(LONG));
         self.reserved(whole, &record.to, (join, span), |lower, to| {
-            lower.identity(identity, to);
+            emit_identity(&mut lower.b, identity, to);
             lower.b.store(Width::B8, to, LONG_TAKEN as i16, taken);
             lower.b.store(Width::B8, to, LONG_SIZE as i16, i64::from(size));
             Ok(())

@@ -112,6 +112,17 @@ pub fn emit_preemption_on(b: &mut Builder) {
     b.kfunc("bpf_local_irq_restore", &[flags.into()]);
 }
 
+/// Writes process and thread id into a record; the helper gives them the other way round.
+pub fn emit_identity(b: &mut Builder, pid_tgid: Vreg, record: Vreg) {
+    b.store(Width::B4, record, TID, pid_tgid);
+    let pid = b.shift_right(pid_tgid, 32);
+    b.store(Width::B4, record, PID, pid);
+}
+
+/// Offsets of the common context: process and thread id, `u32` each.
+const PID: i16 = 8;
+const TID: i16 = 12;
+
 /// Place of a scratch variable.
 #[derive(Clone, Copy, Debug)]
 enum Place {
@@ -209,6 +220,8 @@ impl Lower<'_> {
         self.unless(guard)?;
         self.sink.entered(&mut self.b, self.done);
         self.unless(predicate)?;
+        let done = self.done;
+        self.sink.prepare(&mut self.b, probe.records().count(), done);
         self.declare(probe);
         self.statements(&probe.body)?;
         if !self.b.is_ended() {

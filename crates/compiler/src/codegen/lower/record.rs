@@ -8,10 +8,10 @@
 //!   commit  [preemption on]
 //! ```
 
-use super::Lower;
 use super::bytes::Bytes;
 use super::string::string_room;
 use super::value::width;
+use super::{Lower, emit_identity};
 use crate::check::tree::{Access, Destination, Expr, ExprKind, Intrinsic, Record};
 use crate::context::{EventNumber, ProgramKind};
 use crate::error::Error;
@@ -22,9 +22,6 @@ use kestrel_trace::event::is_long;
 use kestrel_trace::layout::{EventName, Field, FieldType, Layout, Space};
 use kestrel_trace::value::{FAULT_IN_STRING, fault_in_string};
 
-/// Offsets of the common context: process and thread id, `u32` each.
-const PID: i16 = 8;
-const TID: i16 = 12;
 /// `BPF_F_USER_STACK`.
 const USER_STACK: i64 = 1 << 8;
 /// Bytes that are worth a copy word by word; more are read straight into the record.
@@ -86,9 +83,12 @@ impl Lower<'_> {
         }
         let number = self.number(record);
         let size = self.record_size(&record.layout, &plans, span)?;
+        let identified = self.sink.identifies(number);
         let join = self.b.block();
         self.reserved((number, size), &record.to, (join, span), |lower, to| {
-            lower.identity(identity, to);
+            if !identified {
+                emit_identity(&mut lower.b, identity, to);
+            }
             for ((field, _), plan) in fields.iter().zip(&plans) {
                 lower.fill(field.offset(), &field.ty, plan, to)?;
             }
@@ -439,13 +439,6 @@ impl Lower<'_> {
             value: self.b.and(padded, -8),
             max: layout.max_size(),
         })
-    }
-
-    /// Process and thread id; the helper gives them the other way round.
-    pub(super) fn identity(&mut self, pid_tgid: Vreg, to: Vreg) {
-        self.b.store(Width::B4, to, TID, pid_tgid);
-        let pid = self.b.shift_right(pid_tgid, 32);
-        self.b.store(Width::B4, to, PID, pid);
     }
 
     /// Fills a field of the fixed part.

@@ -1,8 +1,8 @@
 //! The copy of a process's stack: its registers, and behind them its memory from the stack pointer upwards, as far as it is there; what the record has no room
 //! for in pieces, records of their own that come before it ([`kestrel_trace::stack_pieces`]).
 
-use super::Lower;
 use super::record::Staged;
+use super::{Lower, emit_identity};
 use crate::check::tree::Access;
 use crate::check::tree::Destination;
 use crate::error::Error;
@@ -190,7 +190,7 @@ impl Lower<'_> {
         };
         let number = Operand::Imm(i64::from(PIECE.0));
         self.reserved((number, size_of_record), to, (end, span), |lower, record| {
-            lower.identity(identity, record);
+            emit_identity(&mut lower.b, identity, record);
             let values = numbers.map(|number| (Width::B8, number)).into_iter();
             for (field, (width, value)) in layout.fields().iter().zip(values.chain([(Width::B2, size)])) {
                 lower

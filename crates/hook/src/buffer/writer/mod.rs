@@ -53,7 +53,6 @@ mod ring;
 
 pub use ring::{Outlined, RingSink, map_name};
 
-use super::bell::Bell;
 use super::layout::{Mode, SLACK};
 use kestrel_compiler::check::tree::Destination;
 use kestrel_compiler::ir::{BlockId, Builder, Condition};
@@ -77,7 +76,7 @@ impl Sink for RingSink {
                 size.max()
             )));
         }
-        if self.outlined == Outlined::All && !is_piece(number) {
+        if self.reserves_apart(number) {
             return Ok(self.reserve_apart(b, number, size, lost));
         }
         let region = self.region(b, lost);
@@ -119,26 +118,22 @@ impl Sink for RingSink {
         }
         let record = self.record(b, region, begin);
         let page = self.page(b, region, begin);
-        let counted = !is_piece(number);
-        if self.counts() && counted {
-            self.count_recorded(b, region, number);
+        Ok(self.reservation(b, (region, page, record), number, size))
+    }
+
+    fn prepare(&self, b: &mut Builder, records: usize, skip: BlockId) {
+        if self.brief && self.outlined == Outlined::All && records > 1 {
+            let region = self.region(b, skip);
+            b.know(&self.map, region);
         }
-        let number = b.materialize(number);
-        let mut kept = vec![region, page, number];
-        if self.bell == Bell::Records {
-            // Once more: its control page says whether a reader waits for the record.
-            kept.push(region);
-        }
-        Ok(Reservation {
-            record,
-            kept,
-            size,
-            counted,
-            subprogram_map: None,
-        })
+    }
+
+    fn identifies(&self, number: Number) -> bool {
+        self.brief && self.reserves_apart(number)
     }
 
     fn commit(&self, b: &mut Builder, reservation: Reservation, alone: bool) {
+        let alone = alone && !self.brief;
         match reservation.subprogram_map {
             Some(_) => self.commit_apart(b, &reservation, alone),
             None => Self::emit_commit(b, reservation, alone),

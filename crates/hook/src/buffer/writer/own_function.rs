@@ -3,6 +3,8 @@
 use super::reserve::{Attempt, Repeated};
 use super::ring::{Outlined, RingSink};
 use crate::buffer::bell::Bell;
+use kestrel_bpf::helper;
+use kestrel_compiler::codegen::lower::emit_identity;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg};
 use kestrel_compiler::sink::{Number, Reservation, Size};
 use kestrel_trace::packet::CAPACITY;
@@ -22,7 +24,8 @@ impl RingSink {
         let name = format!("reserve {}", self.map);
         b.own(&name, |b, [number, size]| {
             let leave = b.block();
-            let tries = self.most_tries() + i64::from(self.outlined == Outlined::All);
+            // Where no attempt is made before.
+            let tries = self.most_tries() + i64::from(self.reserves_apart(0.into()));
             let found = b.vreg();
             let last = tries - 1;
             for tried in 0..tries {
@@ -57,6 +60,8 @@ impl RingSink {
                 value: size,
                 max: CAPACITY,
             };
+            // Here, because the verifier comes to the loss on several ways.
+            let counters = self.counters(b, a.region, number.into());
             self.attempt(b, &a, size, cross);
             b.switch_to(cross);
             let repeated = Repeated {
@@ -66,19 +71,25 @@ impl RingSink {
             self.next_page(b, &a, &repeated, size);
             b.switch_to(done);
             self.begin_record(b, a.region, a.begin, a.time);
+            if self.brief {
+                let record = self.record(b, a.region, a.begin);
+                let thread = b.helper(helper::GET_CURRENT_PID_TGID, &[]);
+                emit_identity(b, thread, record);
+            }
             b.exit(a.begin);
             b.switch_to(again);
             b.branch_if(Condition::Equal, tried, last, full);
             b.exit(outcome::AGAIN);
             b.switch_to(full);
-            self.lose(b, a.region, number.into(), out);
+            Self::count_lost(b, a.region, counters);
+            b.jump(out);
             b.switch_to(out);
             b.exit(outcome::FULL);
         });
         b.call(&name, &[size.into(), tried.into(), number.into()])
     }
 
-    /// Reserves by a call alone; the commit will be one, too.
+    /// Reserves by a call alone; so is the commit where all is outlined.
     pub(super) fn reserve_apart(
         &self,
         b: &mut Builder,
@@ -89,8 +100,12 @@ impl RingSink {
         self.check_number(b, number, lost);
         let begin = self.attempts_apart(b, number, size);
         b.branch_if(Condition::Equal, begin, outcome::FULL, lost);
-        let region = self.region(b, lost);
+        let region = self.own_region(b, lost);
         let record = self.record(b, region, begin);
+        if self.outlined != Outlined::All {
+            let page = self.page(b, region, begin);
+            return self.reservation(b, (region, page, record), number, size);
+        }
         Reservation {
             record,
             kept: vec![begin, b.materialize(number)],

@@ -5,7 +5,7 @@ use crate::buffer::layout::{COUNTER, Geometry, Mode, offset};
 use crate::buffer::name::MESSAGES;
 use kestrel_bpf::helper;
 use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Operand, Vreg, Width};
-use kestrel_compiler::sink::{Number, Reservation, is_piece};
+use kestrel_compiler::sink::{Number, Reservation, Size, is_piece};
 use kestrel_trace::packet::PAGE;
 
 /// Name by which programs refer to a buffer's map.
@@ -26,6 +26,9 @@ pub struct RingSink {
     pub bell: Bell,
     /// The part of its code that is a BPF subprogram.
     pub outlined: Outlined,
+    /// Whether what the verifier goes through counts for more than some nanoseconds of each record (scripts): where there are functions, room is found by a call
+    /// alone, process and thread are written there, and records are committed as where other tasks come between.
+    pub brief: bool,
 }
 
 /// Degree of outlining: the part of the writer's code that is a BPF subprogram, which the verifier goes through once and not for every record. Where programs call
@@ -56,6 +59,20 @@ impl RingSink {
         let region = b.helper(helper::MAP_LOOKUP_ELEM, &[map.into(), key.into()]);
         b.branch_if(Condition::Equal, region, 0, lost);
         region
+    }
+
+    /// The ring of this CPU, looked up before where a handler begins (`Sink::prepare`).
+    pub(super) fn own_region(&self, b: &mut Builder, lost: BlockId) -> Vreg {
+        match b.known(&self.map) {
+            Some(region) => region,
+            None => self.region(b, lost),
+        }
+    }
+
+    /// Whether room is found by a call of a function, which also writes process and thread.
+    pub(super) fn reserves_apart(&self, number: Number) -> bool {
+        (self.outlined == Outlined::All || (self.brief && self.outlined != Outlined::None))
+            && !is_piece(number)
     }
 
     /// Address of the page that holds a position.
@@ -92,15 +109,48 @@ impl RingSink {
         b.store(Width::B8, counters, 0, after);
     }
 
+    /// Room that was found for a record of this number, which its commit does not look for again.
+    pub(super) fn reservation(
+        &self,
+        b: &mut Builder,
+        (region, page, record): (Vreg, Vreg, Vreg),
+        number: Number,
+        size: Size,
+    ) -> Reservation {
+        let counted = !is_piece(number);
+        if self.counts() && counted {
+            self.count_recorded(b, region, number);
+        }
+        let number = b.materialize(number);
+        let mut kept = vec![region, page, number];
+        if self.bell == Bell::Records {
+            // Once more: its control page says whether a reader waits for the record.
+            kept.push(region);
+        }
+        Reservation {
+            record,
+            kept,
+            size,
+            counted,
+            subprogram_map: None,
+        }
+    }
+
     /// Counts a record that is not taken, and leaves. A piece of a stack is missed by who finds the stack's frames.
     pub(super) fn lose(&self, b: &mut Builder, region: Vreg, number: Number, lost: BlockId) {
         if is_piece(number) {
             return b.jump(lost);
         }
-        b.atomic_add(Width::B8, region, offset::LOST as i16, 1);
         let counters = self.counters(b, region, number);
-        b.atomic_add(Width::B8, counters, 8, 1);
+        Self::count_lost(b, region, counters);
         b.jump(lost);
+    }
+
+    /// Counts a record that is not taken, of the event whose counters these are.
+    pub(super) fn count_lost(b: &mut Builder, region: Vreg, counters: Vreg) {
+        let one = b.constant(1);
+        b.atomic_add(Width::B8, region, offset::LOST as i16, one);
+        b.atomic_add(Width::B8, counters, 8, one);
     }
 
     /// Counts a record as lost because the buffer is frozen, and goes to `lost`.

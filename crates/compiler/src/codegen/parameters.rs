@@ -1,0 +1,142 @@
+//! Parameters of functions: they are stored in the frame at the entry, but for those that the function takes out of it before anything else, which it takes
+//! from their registers.
+
+use super::allocate::{Allocation, Location};
+use super::emit::ARGUMENTS;
+use crate::ir::{BlockId, Function, Op, Parameters, Slot, Vreg, Width};
+use kestrel_bpf::isa::Reg;
+
+/// The registers that parameters come in.
+pub(super) fn registers(parameters: Parameters) -> impl Iterator<Item = Reg> {
+    let first = usize::from(parameters.first) - 1;
+    ARGUMENTS.into_iter().skip(first).take(parameters.count.into())
+}
+
+/// The loads of a function's first block that find a parameter in its register still.
+#[derive(Default)]
+pub(super) struct Taken {
+    /// By instruction of the first block.
+    loads: Vec<Option<Reg>>,
+    /// By parameter: whether it is stored in the frame.
+    stored: Vec<bool>,
+}
+
+impl Taken {
+    pub(super) fn of(function: &Function, allocation: &Allocation) -> Self {
+        let Some(parameters) = function.parameters else {
+            return Self::default();
+        };
+        let registers: Vec<Reg> = registers(parameters).collect();
+        let reader = Reader {
+            function,
+            allocation,
+            object: parameters.slot,
+        };
+        let loads = reader.loads(&registers);
+        let stored = (0..).zip(&registers).map(|(place, register)| {
+            let taken = loads.iter().flatten().filter(|taken| *taken == register);
+            taken.count() != reader.mentions(place * 8)
+        });
+        Self {
+            stored: stored.collect(),
+            loads,
+        }
+    }
+
+    /// The register from which an instruction takes a parameter.
+    pub(super) fn by(&self, block: BlockId, inst: usize) -> Option<Reg> {
+        self.loads
+            .get(inst)
+            .copied()
+            .flatten()
+            .filter(|_| block == BlockId(0))
+    }
+
+    /// Whether a parameter is stored in the frame at the entry.
+    pub(super) fn is_stored(&self, parameter: u32) -> bool {
+        self.stored.get(parameter as usize).copied().unwrap_or(true)
+    }
+}
+
+/// Looks for reads of the object of a frame that parameters are stored in.
+struct Reader<'a> {
+    function: &'a Function,
+    allocation: &'a Allocation,
+    object: Slot,
+}
+
+impl Reader<'_> {
+    fn place(&self, v: Vreg) -> Option<&Location> {
+        self.allocation.places.get(v.0 as usize)
+    }
+
+    fn register(&self, v: Vreg) -> Option<Reg> {
+        match self.place(v) {
+            Some(Location::Reg(register)) => Some(*register),
+            _ => None,
+        }
+    }
+
+    fn is_in_frame(&self, v: Vreg) -> bool {
+        matches!(self.place(v), Some(Location::Again(Op::SlotAddress { .. })))
+    }
+
+    /// How far behind the object's beginning an access is, if it is one of the object.
+    fn offset(&self, base: Vreg, offset: i16) -> Option<u32> {
+        match self.place(base) {
+            Some(Location::Again(Op::SlotAddress {
+                slot, offset: within, ..
+            })) if *slot == self.object => within.checked_add_signed(offset.into()),
+            _ => None,
+        }
+    }
+
+    /// By instruction of the first block, up to the first that is neither a load of a parameter nor a store in the frame: the register that holds what it loads.
+    fn loads(&self, registers: &[Reg]) -> Vec<Option<Reg>> {
+        let ends = self.function.blocks.iter().filter_map(|block| block.end.as_ref());
+        if ends.flat_map(|end| end.targets()).any(|to| to == BlockId(0)) {
+            return Vec::new();
+        }
+        let context = self.function.context.and_then(|context| self.register(context));
+        let mut written: Vec<Reg> = context.into_iter().collect();
+        let mut loads = Vec::new();
+        for inst in &self.function.block(BlockId(0)).insts {
+            let found = match &inst.op {
+                Op::SlotAddress { dst, .. } if self.is_in_frame(*dst) => None,
+                Op::Store { base, .. } if self.is_in_frame(*base) => None,
+                Op::Load {
+                    dst,
+                    width: Width::B8,
+                    base,
+                    offset,
+                    ..
+                } => {
+                    let at = self.offset(*base, *offset);
+                    let register = at.and_then(|at| registers.get(at as usize / 8));
+                    let (Some(register), Some(to)) = (register, self.register(*dst)) else {
+                        break;
+                    };
+                    if written.contains(register) {
+                        break;
+                    }
+                    written.push(to);
+                    Some(*register)
+                }
+                _ => break,
+            };
+            loads.push(found);
+        }
+        loads
+    }
+
+    /// How often a word of the object is read; what else is done with the object counts for each.
+    fn mentions(&self, word: u32) -> usize {
+        let insts = self.function.blocks.iter().flat_map(|block| &block.insts);
+        let reads = insts.filter(|inst| match &inst.op {
+            Op::SlotAddress { dst, slot, .. } => *slot == self.object && !self.is_in_frame(*dst),
+            Op::Load { base, offset, .. } => self.offset(*base, *offset) == Some(word),
+            op => op.uses().any(|v| self.offset(v, 0).is_some()),
+        });
+        reads.count()
+    }
+}
