@@ -130,3 +130,17 @@ fn stacks_without_frame_pointers_are_unwound() {
         run.fails(2, &[why]);
     }
 }
+
+/// In a PID namespace processes have other numbers: the addresses in their stacks are named by those that the command's own namespace has.
+#[test]
+fn stacks_of_processes_in_a_namespace_have_names() {
+    needs_tracing!();
+    let script = r#"unshare --fork --pid --mount-proc sh -c '
+        (while :; do kill -0 $$; done) &
+        "$K" run -q -e "tracepoint:syscalls:sys_enter_kill /comm == \"sh\"/ { print(ustack(perf, 1)); exit(); }"
+        kill $!'"#;
+    let Some(answer) = Place::new().in_namespace(script) else {
+        return;
+    };
+    assert!(answer.out.contains(" kill+"), "{}{}", answer.out, answer.err);
+}

@@ -83,7 +83,8 @@ impl Lower<'_> {
         }
         let number = self.number(record);
         let size = self.record_size(&record.layout, &plans, span)?;
-        let identified = self.sink.identifies(number);
+        // The sink knows them by the numbers of the machine.
+        let identified = self.sink.identifies(number) && self.context.features.pid_namespace.is_none();
         let join = self.b.block();
         self.reserved((number, size), &record.to, (join, span), |lower, to| {
             if !identified {
