@@ -226,7 +226,7 @@ impl Recorder {
                 Shape::Constant(_) => Outlined::None,
                 Shape::Variable => Outlined::SlowPath,
             },
-            brief: number % 2 == 0,
+            brief: number.is_multiple_of(2),
         };
         let mut b = Builder::new();
         let refused = b.block();
