@@ -5,8 +5,10 @@ use crate::exit::{Exit, Failure};
 use crate::style;
 use crate::targets::nobodys_own;
 use clap::Args;
-use kestrel_query::{Background, Clocks, Criteria, Filter, Moment};
+use kestrel::catalog::find_kind;
+use kestrel_query::{Background, Clocks, Criteria, Filter, Moment, Pairs};
 use kestrel_trace::ctf::directory::Trace;
+use kestrel_trace::event::EventClass;
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::record::Record;
 use std::ops::RangeInclusive;
@@ -68,9 +70,9 @@ impl Options {
     }
 
     /// Patterns of events.
-    fn patterns(&self) -> impl Iterator<Item = &str> {
+    fn patterns(&self) -> impl Iterator<Item = String> {
         let texts = self.events.iter().filter(|text| !is_program(text));
-        texts.flat_map(|text| text.split(','))
+        texts.flat_map(|text| text.split(',')).map(with_whole_kind)
     }
 
     /// The programs that stand in the place of patterns (`-e 'EVENT { … }'`), as one; none where there are only patterns.
@@ -86,7 +88,7 @@ impl Options {
 
     fn wanted(&self) -> Criteria {
         Criteria {
-            events: self.patterns().map(str::to_owned).collect(),
+            events: self.patterns().collect(),
             pids: self.pids.clone(),
             tids: self.tids.clone(),
             only_own: self.only_own,
@@ -206,6 +208,23 @@ fn seconds(ns: u64) -> String {
 /// Whether a text of -e says what to do at events.
 fn is_program(text: &str) -> bool {
     text.contains('{') && text.contains('}')
+}
+
+/// A pattern whose kind has its whole name, as recorded events have it: `kprobe:vfs_read` for `k:vfs_read`.
+fn with_whole_kind(pattern: &str) -> String {
+    match pattern.split_once(':') {
+        Some((kind, rest)) => {
+            let name = find_kind(kind).map_or(kind, |kind| kind.name());
+            format!("{name}:{rest}")
+        }
+        None => pattern.to_owned(),
+    }
+}
+
+/// Pairs of `--latency` whose kinds have their whole names.
+pub(crate) fn pairs(text: &str, events: &[EventClass]) -> kestrel_query::Result<Pairs> {
+    let parts: Vec<String> = text.split(',').map(with_whole_kind).collect();
+    Pairs::new(&parts.join(","), events)
 }
 
 /// The clocks of a trace.

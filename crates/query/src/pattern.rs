@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::diag::did_you_mean;
 use kestrel_trace::event::EventClass;
+use kestrel_trace::user_files;
 
 /// Whether a name is one that a pattern stands for.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
@@ -20,13 +21,23 @@ pub(crate) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }
 
-/// Whether an event is meant: by its whole name, or, where a pattern has no group, by what stands behind the group (`sched_switch`).
+/// Whether an event is meant: by its whole name, one of a program's file by the end of the path (`uprobe:./server:main`), or, where a pattern has no group, by what
+/// stands behind the group (`sched_switch`).
 fn means(pattern: &str, event: &str) -> bool {
     matches(pattern, event)
+        || is_in_file(pattern, event)
         || !pattern.contains(':')
             && event
                 .rsplit_once(':')
                 .is_some_and(|(_, name)| matches(pattern, name))
+}
+
+/// Whether an event is in a file of a program that a pattern names by the end of its path.
+fn is_in_file(pattern: &str, event: &str) -> bool {
+    let (Some((kind, pattern)), Some((own, name))) = (pattern.split_once(':'), event.split_once(':')) else {
+        return false;
+    };
+    kind == own && user_files::matches(kind, pattern, name, matches)
 }
 
 /// The events that a pattern means.
@@ -69,6 +80,9 @@ mod tests {
             assert_eq!(matches(pattern, name), yes, "{pattern} {name}");
         }
         assert!(means("sched_*", "sched:sched_switch") && !means("switch", "sched:sched_switch"));
+        let main = "uprobe:/tmp/b/server:main";
+        assert!(means("uprobe:./server:main", main) && means("uprobe:server:ma*", main));
+        assert!(!means("uprobe:./erver:main", main) && !means("uretprobe:./server:main", main));
         assert!(means("sched:*", "sched:sched_switch") && !means("sched_switch", "other:sched_switch_off"));
     }
 }

@@ -50,6 +50,7 @@ pub mod symbol;
 pub mod syscall;
 pub mod tasks;
 pub mod unwound;
+pub mod user_files;
 pub mod user_symbol;
 pub mod value;
 

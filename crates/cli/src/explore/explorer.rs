@@ -7,6 +7,7 @@ use super::scope::{Condition, Scope, has_calls, has_stacks, range_label};
 use super::tables::{TABS, Tab, Target};
 use super::timeline::{self, Selecting, SelectionChange};
 use crate::exit::Failure;
+use crate::filter;
 use crate::terminal::{AfterKey, Edited, HelpWindow, KeyCode, KeyEvent, KeyModifiers, Prompt};
 use kestrel_query::{Keys, Pairs};
 use kestrel_trace::ctf::directory::Trace;
@@ -451,7 +452,7 @@ impl Explorer {
                 level.tab = Tab::Groups;
             }
             PromptPurpose::Pair => {
-                let pairs = Pairs::new(text, events).map_err(|error| wrong(&error))?;
+                let pairs = filter::pairs(text, events).map_err(|error| wrong(&error))?;
                 // Its keys are looked at where they are bound.
                 let bound =
                     kestrel_query::Latencies::new(vec![pairs.clone()], None, events, &Default::default());

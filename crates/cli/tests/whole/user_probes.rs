@@ -68,6 +68,39 @@ fn parameters_of_functions_have_names_and_types() {
 }
 
 #[test]
+fn recorded_functions_of_a_program_are_named_as_live() {
+    needs_tracing!();
+    if !has("gcc") {
+        eprintln!("skipped: there is no gcc");
+        return;
+    }
+    let place = Place::new();
+    std::fs::write(place.path().join("traced.c"), SOURCE).unwrap();
+    let build = ["-O2", "-o", "traced", "traced.c"];
+    let built = Command::new("gcc").current_dir(place.path()).args(build).status();
+    assert!(built.unwrap().success());
+    let events = [
+        "-e",
+        "uprobe:./traced:one,uretprobe:./traced:one,uprobe:./traced:other",
+    ];
+    place
+        .run(&[&["record"], &events[..], &["--", "./traced"]].concat())
+        .succeeds();
+    for one in ["uprobe:./traced:one", "u:traced:one", "uprobe:./traced:on*"] {
+        let lines = place.run(&["print", "-e", one]).succeeds().out;
+        assert!(
+            lines.lines().count() == 1 && lines.contains(":one"),
+            "{one}: {lines}"
+        );
+    }
+    let pair = "uprobe:./traced:one,ur:./traced:one";
+    let report = place.run(&["report", "--latency", pair]).succeeds().out;
+    assert!(report.contains("uretprobe:"), "{report}");
+    let wrong = ["print", "-e", "uprobe:./other:one"];
+    place.run(&wrong).fails(2, &["uprobe:./other:one"]);
+}
+
+#[test]
 fn a_line_of_source_is_probed_in_all_its_copies() {
     needs_tracing!();
     let line = SOURCE.lines().position(|line| line.contains("the line")).unwrap() + 1;

@@ -1,12 +1,12 @@
 //! The events of a recording that a program's specifications mean, and those that need none: `begin`, `end`, `interval`.
 
 use super::calls::{CallEvent, Calls};
-use super::user_files;
 use kestrel_catalog::catalog::{Glob, find_kind, interval, text_of};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_compiler::lang::diag::{Diagnostic, nearest};
 use kestrel_trace::event::EventClass;
+use kestrel_trace::user_files;
 
 /// Event specification as it applies to a recording.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +80,8 @@ pub(super) fn trigger<'e>(
         let (own, name) = kind_and_name(event);
         let kind = kind.unwrap_or("tracepoint");
         find_kind(own).map_or(own, |kind| kind.name()) == kind
-            && (glob.matches(name) || user_files::matches(kind, pattern, name))
+            && (glob.matches(name)
+                || user_files::matches(kind, pattern, name, |rest, place| Glob::new(rest).matches(place)))
     };
     // Records with an action are what a handler printed, and no events.
     let recorded: Vec<&EventClass> = events

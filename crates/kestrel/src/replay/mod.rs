@@ -5,7 +5,6 @@ mod calls;
 mod events;
 mod names;
 mod plan;
-mod user_files;
 
 pub use kestrel_replay::Missing;
 pub use names::RecordedNames;

@@ -152,6 +152,7 @@ pub(super) const ORDERS: &[Order] = &[
             "unwound",
             "record",
             "stack_pieces",
+            "user_files",
             "user_symbol",
             "names",
             "symbol",

@@ -7,7 +7,7 @@ use crate::output::losses::report_read;
 use crate::output::{self, Format};
 use crate::style;
 use kestrel::language::Diagnostic;
-use kestrel_query::{Background, Groups, Keys, Latencies, Measure, Pairs, Sort};
+use kestrel_query::{Background, Groups, Keys, Latencies, Measure, Sort};
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::record::Record;
 use serde_json::Value;
@@ -82,7 +82,7 @@ impl Question {
         let events = &trace.reader.info().events;
         let symbols = &trace.symbols;
         if !options.latency.is_empty() {
-            let pairs = options.latency.iter().map(|text| Pairs::new(text, events));
+            let pairs = options.latency.iter().map(|text| filter::pairs(text, events));
             let pairs = pairs.collect::<Result<_, _>>()?;
             let latencies = Latencies::new(pairs, options.by.as_deref(), events, symbols)?;
             return Ok(Self::Latencies(latencies));

@@ -1,22 +1,20 @@
 //! Events of programs' and libraries' files, which recordings name by whole paths, as scripts and command lines name them: `./server`, `libc`.
 
-use kestrel_catalog::catalog::Glob;
-
 /// Kinds of events whose names begin with a file.
 const KINDS: [&str; 3] = ["uprobe", "uretprobe", "usdt"];
 
-/// Whether a pattern, without its kind, means a recorded event of that kind by its file's name or the end of its path. Paths in full are patterns as others are.
-pub(super) fn matches(kind: &str, pattern: &str, name: &str) -> bool {
+/// Whether a pattern, without its kind, means a recorded event of that kind by its file's name or the end of its path; `is_like` tells whether what stands behind
+/// the file is like a pattern. Paths in full are patterns as others are.
+pub fn matches(kind: &str, pattern: &str, name: &str, is_like: impl Fn(&str, &str) -> bool) -> bool {
     let (Some((file, rest)), Some((path, place))) = (pattern.split_once(':'), name.split_once(':')) else {
         return false;
     };
     if !KINDS.contains(&kind) || !is_file(file, path) {
         return false;
     }
-    let rest = Glob::new(rest);
     // The provider of a USDT probe may be left out.
     let alone = place.split_once(':').filter(|_| kind == "usdt");
-    rest.matches(place) || alone.is_some_and(|(_, probe)| rest.matches(probe))
+    is_like(rest, place) || alone.is_some_and(|(_, probe)| is_like(rest, probe))
 }
 
 fn is_file(file: &str, path: &str) -> bool {
@@ -72,7 +70,15 @@ mod tests {
             ("usdt", "./server:*", "/tmp/server:shop:sold", true),
             ("usdt", "./server:other:sold", "/tmp/server:shop:sold", false),
         ] {
-            assert_eq!(matches(kind, pattern, name), expected, "{kind}:{pattern} {name}");
+            let is_like = |pattern: &str, name: &str| match pattern.strip_suffix('*') {
+                Some(begin) => name.starts_with(begin),
+                None => name == pattern,
+            };
+            assert_eq!(
+                matches(kind, pattern, name, is_like),
+                expected,
+                "{kind}:{pattern} {name}"
+            );
         }
     }
 }
