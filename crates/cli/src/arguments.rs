@@ -52,6 +52,26 @@ pub(crate) fn pid(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("`{text}` is not a number, as `pidof NAME` prints it"))
 }
 
+/// The value of a long option of this process as it was typed.
+pub(crate) fn typed(option: &str) -> Option<String> {
+    value_of(
+        option,
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()),
+    )
+}
+
+fn value_of(option: &str, words: impl Iterator<Item = String>) -> Option<String> {
+    let mut words = words.take_while(|word| word != "--");
+    while let Some(word) = words.next() {
+        match word.strip_prefix(option) {
+            Some("") => return words.next(),
+            Some(value) if value.starts_with('=') => return Some(value[1..].to_owned()),
+            _ => {}
+        }
+    }
+    None
+}
+
 /// Parses the size of a ring buffer per CPU.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let bytes = nonzero_bytes(text)?;
@@ -118,6 +138,14 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_found_as_they_were_typed() {
+        let value = |line: &str| value_of("--duration", line.split(' ').map(str::to_owned));
+        assert_eq!(value("trace --duration 10 -- ls").as_deref(), Some("10"));
+        assert_eq!(value("trace --duration=10ms ls").as_deref(), Some("10ms"));
+        assert_eq!(value("trace --durations 3 -- ls --duration 10"), None);
+    }
 
     #[test]
     fn sizes_and_times() {

@@ -1,5 +1,6 @@
 //! System calls among what is traced or read: the option that chooses them, the events that record them, and how calls of a recording are read.
 
+use crate::arguments::duration;
 use crate::exit::{Exit, Failure};
 use crate::selection::Selection;
 use clap::Args;
@@ -14,6 +15,7 @@ use kestrel_trace::export::{self, Layout, Shown, Style};
 use kestrel_trace::syscall::{Set, SignalSet, usual_name};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 /// System calls to trace.
 #[derive(Args, Clone, Debug)]
@@ -30,6 +32,41 @@ pub(crate) struct Traced {
         conflicts_with_all = ["table", "user"]
     )]
     pub(crate) syscalls: Option<String>,
+}
+
+/// Choice among the system calls of a set.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Only {
+    /// Only calls that fail
+    #[arg(long)]
+    failed_only: bool,
+    /// Only calls that took at least this time: seconds, or with us, ms, s, m, h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    slower_than: Option<Duration>,
+}
+
+impl Only {
+    /// Whether anything is chosen.
+    pub(crate) fn is_given(&self) -> bool {
+        self.failed_only || self.slower_than.is_some()
+    }
+
+    /// Takes the choice into what is shown: without one, all.
+    pub(crate) fn choose(&self, shown: &mut Shown) {
+        shown.failed_only = self.failed_only;
+        let least = self.slower_than.map(|least| least.as_nanos());
+        shown.slower_than = least.map(|ns| u64::try_from(ns).unwrap_or(u64::MAX));
+    }
+
+    /// What did not happen where no call was shown.
+    pub(crate) fn missing(&self) -> &'static str {
+        match (self.slower_than, self.failed_only) {
+            (Some(_), true) => "failed so slowly",
+            (Some(_), false) => "took so long",
+            (None, true) => "failed",
+            (None, false) => "came",
+        }
+    }
 }
 
 /// Choice of what is shown between system calls.

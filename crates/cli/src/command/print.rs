@@ -40,13 +40,12 @@ pub(crate) struct Options {
     /// without it
     #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true, default_missing_value = calls::ALL)]
     syscalls: Option<String>,
-    /// Only calls that fail
-    #[arg(long)]
-    failed_only: bool,
+    #[command(flatten)]
+    only: calls::Only,
     #[command(flatten)]
     between: calls::Between,
     /// Each record on a line of its own, entries and returns of system calls, too
-    #[arg(long, conflicts_with_all = ["syscalls", "failed_only", "signal", "no_exits"])]
+    #[arg(long, conflicts_with_all = ["syscalls", "failed_only", "slower_than", "signal", "no_exits"])]
     records: bool,
     #[command(flatten)]
     filter: filter::Options,
@@ -160,7 +159,7 @@ fn as_calls(
     format: &export::Format,
     style: Style,
 ) -> Result<Option<Calls>, Failure> {
-    let asked = options.syscalls.is_some() || options.failed_only || options.between.is_given();
+    let asked = options.syscalls.is_some() || options.only.is_given() || options.between.is_given();
     let layout = match format.name {
         "text" => Layout::Lines,
         "json" => Layout::Json,
@@ -177,8 +176,6 @@ fn as_calls(
     let set = options.syscalls.as_deref();
     let mut calls = calls::followed(trace, &options.trace.path, set, (layout, style))?;
     options.between.choose(calls.shown_mut());
-    Ok(Some(match options.failed_only {
-        true => calls.failed_only(),
-        false => calls,
-    }))
+    options.only.choose(calls.shown_mut());
+    Ok(Some(calls))
 }

@@ -330,6 +330,36 @@ fn numbers_are_numbers_in_json_and_names_in_text() {
 }
 
 #[test]
+fn slow_calls_are_chosen_live_and_of_a_recording() {
+    needs_tracing!();
+    let place = Place::new();
+    let only = ["--slower-than", "50ms", "--no-exits", "--signal=none"];
+    let slept = |out: &str| {
+        let lines: Vec<&str> = out.lines().collect();
+        assert!(
+            matches!(&lines[..], [line] if line.contains("clock_nanosleep")),
+            "{out}"
+        );
+    };
+    let live = [
+        &["trace", "--syscalls"],
+        &only[..],
+        &["--duration", "9", "--", "sleep", "0.1"],
+    ]
+    .concat();
+    let answer = place.run(&live).succeeds();
+    slept(&answer.out);
+    assert!(answer.err.contains("--slower-than 9ms"), "{}", answer.err);
+    place
+        .run(&["record", "--syscalls", "--", "sleep", "0.1"])
+        .succeeds();
+    slept(&place.run(&[&["print"], &only[..]].concat()).succeeds().out);
+    let other = ["trace", "--syscalls", "--duration", "9s", "--", "true"];
+    let answer = place.run(&other).succeeds();
+    assert!(!answer.err.contains("--slower-than"), "{}", answer.err);
+}
+
+#[test]
 fn descriptors_are_followed() {
     needs_tracing!();
     let place = Place::new();

@@ -32,6 +32,8 @@ pub struct Shown {
     pub sets: Vec<Set>,
     /// Only those that fail.
     pub failed_only: bool,
+    /// Only those that took at least so long, ns.
+    pub slower_than: Option<u64>,
     /// Signals whose coming is shown.
     pub signals: SignalSet,
     /// Whether ends of threads are left out.
@@ -113,12 +115,6 @@ impl Calls {
             summary: Some(summary),
             ..self
         }
-    }
-
-    /// Only those that fail.
-    pub fn failed_only(mut self) -> Self {
-        self.shown.failed_only = true;
-        self
     }
 
     /// The choice of what is shown.
@@ -305,6 +301,11 @@ impl Calls {
 
     fn show(&mut self, call: &Call, others: Option<&dyn Export>, out: &mut Vec<u8>) {
         if self.shown.failed_only && call.error().is_none() {
+            return;
+        }
+        if let Some(least) = self.shown.slower_than
+            && call.duration().is_none_or(|duration| duration < least)
+        {
             return;
         }
         self.lines += 1;

@@ -3,8 +3,8 @@
 use super::lines::{self, Lines};
 use super::names::ThreadNameLookup;
 use super::{LineFormat, Tally, bells, end, pause, status_line, write_out};
-use crate::arguments::command_line;
-use crate::calls::{Between, Traced, files_of, traced};
+use crate::arguments::{command_line, typed};
+use crate::calls::{Between, Only, Traced, files_of, traced};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
 use crate::output::Format;
@@ -30,15 +30,16 @@ use std::time::Duration;
 /// Options about system calls.
 #[derive(Args, Debug)]
 #[command(mut_arg("signal", |it| it.requires("syscalls")), mut_arg("no_exits", |it| it.requires("syscalls")))]
+#[command(mut_arg("failed_only", |it| it.requires("syscalls").conflicts_with("summary")))]
+#[command(mut_arg("slower_than", |it| it.requires("syscalls").conflicts_with("summary")))]
 pub(crate) struct CallOptions {
     #[command(flatten)]
     pub(super) traced: Traced,
     /// Count the calls and show a table of them at the end, as strace -c does; with a COMMAND, whose standard output that is, on standard error
     #[arg(short, long, requires = "syscalls", conflicts_with_all = ["stacks", "call_graph", "kernel_stack"])]
     summary: bool,
-    /// Only calls that fail
-    #[arg(long, requires = "syscalls", conflicts_with = "summary")]
-    failed_only: bool,
+    #[command(flatten)]
+    only: Only,
     #[command(flatten)]
     between: Between,
     /// What the table of --summary is about
@@ -53,6 +54,7 @@ pub(super) fn run(
     selection: &Selection,
     format: Format,
 ) -> Result<Exit, Failure> {
+    hint_at_slow_calls(selection);
     let catalog = selection::catalog(selection);
     let held = match selection.dry_run {
         true => None,
@@ -120,7 +122,7 @@ pub(super) fn run(
     }
     write_out(&mut out)?;
     if !options.summary && asked.is_subset() && calls.lines() == 0 && tally.lost == 0 {
-        hint_at_others(&asked, options.failed_only, tally.came());
+        hint_at_others(&asked, options.only.missing(), tally.came());
     }
     let shown = (format, selection.verbose);
     end(live, other.code(), (&tally, &plan.target), catalog.host(), shown)?;
@@ -159,7 +161,7 @@ fn view(
     (format, target): (Format, &ProcessFilter),
 ) -> Calls {
     let mut shown = Shown::of([Set::parse(set)]);
-    shown.failed_only = options.failed_only;
+    options.only.choose(&mut shown);
     options.between.choose(&mut shown);
     if let ProcessFilter::Command(pid) = target {
         shown.before_exec = Some(*pid);
@@ -223,9 +225,19 @@ impl Work for LiveCalls {
     }
 }
 
+/// Says how slow calls are chosen where a number alone with a command may mean what it means to perf: the milliseconds that a shown call takes at least.
+fn hint_at_slow_calls(selection: &Selection) {
+    let is_asked = selection.duration.is_some() && !selection.command.is_empty();
+    let limit = typed("--duration").filter(|_| is_asked);
+    if let Some(number) = limit.filter(|limit| limit.parse::<f64>().is_ok()) {
+        remark!(
+            "hint: --duration {number} ends the trace after so many seconds; calls that take {number} ms or longer are --slower-than {number}ms"
+        );
+    }
+}
+
 /// Says that none of the calls came that were asked for, and which others may have come in their place.
-fn hint_at_others(calls: &kestrel::syscalls::Calls, failed_only: bool, records: u64) {
-    let came = if failed_only { "failed" } else { "came" };
+fn hint_at_others(calls: &kestrel::syscalls::Calls, came: &str, records: u64) {
     match calls.newer_variants().as_slice() {
         // That nothing came at all is said anyway.
         [] if records == 0 => {}
