@@ -1,6 +1,7 @@
 //! The option `--live`: maps and figures shown while they change, redrawn in place on a terminal, one below the other elsewhere.
 
 use crate::exit::{Exit, Failure};
+use crate::style::is_dumb;
 use clap::Args;
 use kestrel::kernel::Host;
 use kestrel::session::Session;
@@ -43,7 +44,7 @@ impl LiveOption {
             return Err(Failure::new(Exit::Usage, message)
                 .hint("run the command in another terminal and name it by -p, or send one of the two elsewhere: `> FILE`"));
         }
-        Ok(Live::new(self.live, stdout().is_terminal()))
+        Ok(Live::new(self.live, stdout().is_terminal() && !is_dumb()))
     }
 }
 

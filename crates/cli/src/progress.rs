@@ -1,6 +1,7 @@
 //! A progress bar on stderr for long operations, shown on a terminal only.
 
 use crate::screen::is_quiet;
+use crate::style::is_dumb;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ const PATIENCE: Duration = Duration::from_millis(400);
 
 /// A callback that is given the work done and the total; `None` if stderr is no terminal, or `--quiet` asks for less.
 pub(crate) fn bar(what: &'static str) -> Option<Box<dyn FnMut(u64, u64)>> {
-    if is_quiet() || !std::io::stderr().is_terminal() {
+    if is_quiet() || is_dumb() || !std::io::stderr().is_terminal() {
         return None;
     }
     let begun = Instant::now();

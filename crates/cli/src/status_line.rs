@@ -5,7 +5,7 @@
 //! itself, and so has what reads our output through a pipe. In the background of a shell it is not drawn.
 
 use crate::screen::is_quiet;
-use crate::style::bytes;
+use crate::style::{bytes, is_dumb};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kestrel::kernel::{Host, procfs};
 use kestrel::session::Session;
@@ -69,7 +69,7 @@ impl Figures {
 impl StatusLine {
     /// A line that says what is done, if stderr is a terminal of which nothing else makes use.
     pub(crate) fn new(doing: &'static str, duration: Option<Duration>, is_shared: bool) -> Self {
-        if is_shared || is_quiet() || !std::io::stderr().is_terminal() {
+        if is_shared || is_quiet() || is_dumb() || !std::io::stderr().is_terminal() {
             return Self::default();
         }
         let now = Instant::now();

@@ -3,9 +3,14 @@
 use kestrel::language::{Diagnostic, Style, render, render_as_bpftrace};
 use std::io::IsTerminal;
 
-/// Whether colour is wanted on a stream: a terminal, and no `NO_COLOR`.
+/// Whether colour is wanted on a stream: a terminal that understands it, and no `NO_COLOR`.
 pub(crate) fn colour(terminal: bool) -> bool {
-    terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+    terminal && !is_dumb() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// Whether terminals show escape sequences as they are: `TERM` is `dumb`, or not set.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|kind| kind.is_empty() || kind == "dumb")
 }
 
 /// Formats diagnostics about a text of the command line.

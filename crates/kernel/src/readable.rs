@@ -19,6 +19,18 @@ pub fn wait(descriptors: &[BorrowedFd<'_>], within: Duration) -> bool {
     unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, within) > 0 }
 }
 
+/// Whether the other end of a descriptor is gone: a terminal was closed, a pipe has no writer any more.
+pub fn has_hung_up(descriptor: BorrowedFd<'_>) -> bool {
+    let mut asked = libc::pollfd {
+        fd: descriptor.as_raw_fd(),
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: the kernel reads and writes one structure, which lives until it returns.
+    let answered = unsafe { libc::poll(&raw mut asked, 1, 0) } > 0;
+    answered && asked.revents & (libc::POLLHUP | libc::POLLERR) != 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +47,9 @@ mod tests {
         let later = std::thread::spawn(move || writer.write_all(b"x").map(|()| writer));
         assert!(wait(&[reader.as_fd()], Duration::from_secs(600)));
         assert!(begun.elapsed() < Duration::from_secs(300));
-        later.join().unwrap().unwrap();
+        let writer = later.join().unwrap().unwrap();
+        assert!(!has_hung_up(reader.as_fd()));
+        drop(writer);
+        assert!(has_hung_up(reader.as_fd()));
     }
 }

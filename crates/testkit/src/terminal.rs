@@ -17,11 +17,17 @@ use std::time::{Duration, Instant};
 
 /// Both ends of a pseudo terminal of so many columns and lines: ours, and that of the command.
 fn pair(columns: u16, lines: u16) -> (OwnedFd, OwnedFd) {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("pseudo terminals");
+    let ours =
+        openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("pseudo terminals");
     grantpt(&ours).expect("grantpt");
     unlockpt(&ours).expect("unlockpt");
     let name = ptsname(&ours, Vec::new()).expect("ptsname");
-    let theirs = open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("the other end");
+    let theirs = open(
+        &name,
+        OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .expect("the other end");
     let size = Winsize {
         ws_row: lines,
         ws_col: columns,
@@ -140,7 +146,7 @@ impl Console {
     /// # Panics
     /// When it has ended.
     pub fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("a signal");
+        self::signal(&self.child, signal);
     }
 
     /// Waits until the command is stopped.
@@ -190,13 +196,70 @@ fn settings(terminal: impl AsFd) -> String {
     )
 }
 
+/// Sends a signal to a process.
+///
+/// # Panics
+/// When it has ended.
+pub fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).expect("a signal");
+}
+
+/// A command on a terminal of this kind, and our end of it.
+fn on(mut command: Command, kind: &str) -> (Child, File) {
+    let (ours, theirs) = pair(100, 24);
+    let another = || theirs.try_clone().expect("another descriptor");
+    command
+        .stdin(another())
+        .stdout(another())
+        .stderr(another())
+        .env("TERM", kind)
+        .process_group(0);
+    let child = command.spawn().expect("the command");
+    // With the command its descriptors of the other end are closed.
+    (child, File::from(ours))
+}
+
+/// Runs a command on a terminal that is closed as soon as `enough` holds of what it wrote there; gives how it ended.
+///
+/// # Panics
+/// When there are no pseudo terminals, or the command cannot be run.
+pub fn closed(command: Command, enough: impl Fn(&str) -> bool) -> ExitStatus {
+    let (mut child, mut ours) = on(command, "xterm-256color");
+    let (mut said, mut part) = (Vec::new(), [0; 4096]);
+    while !enough(&String::from_utf8_lossy(&said)) {
+        let length = ours.read(&mut part).expect("what it writes");
+        said.extend_from_slice(&part[..length]);
+    }
+    drop(ours);
+    child.wait().expect("its end")
+}
+
+/// Runs a command on a terminal of this kind, as `TERM` has it; gives how it ended and all that it wrote there.
+///
+/// # Panics
+/// As [`closed`].
+pub fn plain(command: Command, kind: &str) -> (ExitStatus, String) {
+    let (mut child, mut ours) = on(command, kind);
+    let (mut said, mut part) = (Vec::new(), [0; 4096]);
+    // Reading fails when nobody holds the other end any more.
+    while let Ok(length @ 1..) = ours.read(&mut part) {
+        said.extend_from_slice(&part[..length]);
+    }
+    let status = child.wait().expect("its end");
+    (status, String::from_utf8_lossy(&said).into_owned())
+}
+
 /// Runs a command whose standard error is a terminal of so many columns, until it ends; as soon as `enough` holds of what it wrote there, it is interrupted as by Ctrl-C.
 ///
 /// # Panics
 /// When there are no pseudo terminals, or the command cannot be run.
 pub fn run(mut command: Command, columns: u16, enough: impl Fn(&str) -> bool) -> (ExitStatus, String) {
     let (ours, theirs) = pair(columns, 24);
-    let mut child = command.stderr(theirs).spawn().expect("the command");
+    let mut child = command
+        .env("TERM", "xterm-256color")
+        .stderr(theirs)
+        .spawn()
+        .expect("the command");
     // It holds the other end, too: as long as that is open, ours has no end.
     drop(command);
     let (mut ours, mut said, mut interrupted) = (File::from(ours), Vec::new(), false);

@@ -2,6 +2,7 @@
 
 use super::view::View;
 use crate::exit::{Exit, Failure};
+use crate::style::is_dumb;
 use kestrel::kernel::process::TerminalSignals;
 use kestrel::kernel::readable;
 use ratatui::Terminal;
@@ -11,6 +12,7 @@ use ratatui::crossterm::{cursor, execute, terminal};
 use ratatui::layout::{Position, Rect};
 use std::fs::File;
 use std::io::{IsTerminal as _, Stdout, Write as _, stdin, stdout};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -22,7 +24,8 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// A terminal that a view has taken over; dropping it gives the terminal back.
 pub(super) struct FullScreen {
-    screen: Terminal<CrosstermBackend<Stdout>>,
+    /// Never dropped: its destructor writes to the terminal, and panics where both that and standard error are gone.
+    screen: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
     signals: TerminalSignals,
     /// The terminal opened for reading keys, where standard input is something else.
     keys: Option<File>,
@@ -41,10 +44,9 @@ pub(super) struct WakeCause {
 
 /// Whether a view can fill the terminal: standard output is a terminal with a known size, and keys can be read.
 pub(crate) fn is_possible() -> bool {
-    let is_dumb = std::env::var_os("TERM").is_none_or(|kind| kind == "dumb");
     let has_size = || terminal::size().is_ok_and(|(columns, lines)| columns > 0 && lines > 0);
     stdout().is_terminal()
-        && !is_dumb
+        && !is_dumb()
         && has_size()
         && (stdin().is_terminal() || File::open("/dev/tty").is_ok())
 }
@@ -59,7 +61,7 @@ impl FullScreen {
         let signals = TerminalSignals::install(stdout().as_fd(), RESTORE)?;
         let screen = Terminal::new(CrosstermBackend::new(stdout()));
         let mut full = Self {
-            screen: screen.map_err(|error| failure("use", &error))?,
+            screen: ManuallyDrop::new(screen.map_err(|error| failure("use", &error))?),
             signals,
             keys,
         };
@@ -104,7 +106,8 @@ impl FullScreen {
         readable::wait(&awaited, left);
         self.signals.clear();
         let mut woken = WakeCause {
-            ended: self.signals.ended(),
+            // A closed terminal sends no signal to who is not of its session.
+            ended: self.signals.ended() || readable::has_hung_up(keys),
             paused: self.signals.take_pause(),
             ..WakeCause::default()
         };

@@ -1,8 +1,9 @@
 //! `kestrel report` on a terminal: what is on the screen, where keys lead, and that the terminal is given back.
 
 use crate::house::Place;
+use std::os::unix::process::ExitStatusExt as _;
 use testkit::recording;
-use testkit::terminal::Console;
+use testkit::terminal::{self, Console, Signal};
 
 const ROUNDS: u64 = 1000;
 
@@ -99,6 +100,40 @@ fn what_cannot_be_looked_into_is_said_before_the_view() {
         let screen = Console::start(place.command(line), 100, 24);
         let (status, shown, given_back) = screen.end();
         assert!(!status.success() && given_back && shown.contains(word), "{shown}");
+    }
+}
+
+#[test]
+fn a_signal_that_leaves_a_core_file_gives_the_terminal_back() {
+    let place = recorded(None);
+    let mut screen = Console::start(place.command(&["report", "a.trace"]), 80, 24);
+    screen.until_there_is("sched:sched_waking");
+    screen.signal(Signal::QUIT);
+    assert_eq!(screen.wait().signal(), Some(Signal::QUIT.as_raw()));
+    assert!(screen.is_given_back());
+}
+
+#[test]
+fn a_closed_terminal_ends_the_view() {
+    let place = recorded(None);
+    let view = place.command(&["report", "a.trace"]);
+    let status = terminal::closed(view, |written| written.contains("sched_waking"));
+    // Without a panic, which has a code of its own.
+    assert!(matches!(status.code(), Some(0 | 1)), "{status}");
+}
+
+#[test]
+fn terminals_without_escape_sequences_get_plain_text() {
+    let place = recorded(None);
+    for kind in ["dumb", ""] {
+        let mut command = place.command(&["report", "a.trace"]);
+        command.env_remove("NO_COLOR");
+        let (status, written) = terminal::plain(command, kind);
+        assert!(
+            status.success() && written.contains("sched:sched_waking"),
+            "{written}"
+        );
+        assert!(!written.contains('\x1b'), "{kind:?}: {written:?}");
     }
 }
 

@@ -22,7 +22,7 @@ impl TerminalSignals {
     /// From now on `SIGINT`, `SIGTERM` and `SIGHUP` ask for the end, `SIGTSTP` for a pause, instead of having their way with the process.
     ///
     /// A second signal that asks for the end ends the process at once: while a view fills the terminal ([`TerminalSignals::set_full_screen`]) it gets the settings back that
-    /// it has now, and `farewell` is written to it.
+    /// it has now, and `farewell` is written to it. So it does before `SIGQUIT` has its way.
     ///
     /// # Errors
     /// [`Error::System`]: `ENOTTY` where it is no terminal.
@@ -43,19 +43,26 @@ impl TerminalSignals {
                 if !ended.swap(true, Ordering::Relaxed) {
                     return;
                 }
-                let fd = terminal.as_raw_fd();
-                // SAFETY: system calls that signal-safety(7) allows, on memory and a descriptor that live as long as the handler.
-                unsafe {
-                    if full_screen.load(Ordering::Relaxed) {
-                        libc::write(fd, farewell.as_ptr().cast(), farewell.len());
-                        libc::tcsetattr(fd, libc::TCSANOW, &raw const settings);
-                    }
-                    libc::_exit(128 + signal);
+                if full_screen.load(Ordering::Relaxed) {
+                    give_back(terminal.as_fd(), farewell, &settings);
                 }
+                // SAFETY: it ends the process, and signal-safety(7) allows it.
+                unsafe { libc::_exit(128 + signal) }
             };
             // SAFETY: the handler neither allocates nor locks, and leaves errno as it was unless it ends the process.
             unsafe { signal_hook::low_level::register(signal, handler) }.map_err(failed)?;
         }
+        let quit = {
+            let full_screen = full_screen.clone();
+            move || {
+                if full_screen.load(Ordering::Relaxed) {
+                    give_back(terminal.as_fd(), farewell, &settings);
+                }
+                let _ = signal_hook::low_level::emulate_default_handler(libc::SIGQUIT);
+            }
+        };
+        // SAFETY: the handler neither allocates nor locks, and ends the process.
+        unsafe { signal_hook::low_level::register(libc::SIGQUIT, quit) }.map_err(failed)?;
         signal_hook::flag::register(libc::SIGTSTP, paused.clone()).map_err(failed)?;
         for signal in [
             libc::SIGINT,
@@ -119,6 +126,16 @@ impl TerminalSignals {
         // SAFETY: what the first call wrote is put back.
         let noted = unsafe { libc::sigaction(libc::SIGTSTP, noting.as_ptr(), std::ptr::null_mut()) } == 0;
         if stopped && noted { Ok(()) } else { failed() }
+    }
+}
+
+/// Gives a terminal its settings back, by system calls that signal-safety(7) allows.
+fn give_back(terminal: BorrowedFd<'_>, farewell: &[u8], settings: &libc::termios) {
+    let fd = terminal.as_raw_fd();
+    // SAFETY: the kernel reads memory that lives as long as the call.
+    unsafe {
+        libc::write(fd, farewell.as_ptr().cast(), farewell.len());
+        libc::tcsetattr(fd, libc::TCSANOW, settings);
     }
 }
 
