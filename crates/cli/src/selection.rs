@@ -19,7 +19,10 @@ use kestrel::session::process_filter::ProcessFilter;
 use kestrel::syscalls::EntryStacks;
 use kestrel::table::shipped::open;
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::io::Write;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -87,7 +90,7 @@ pub(crate) struct Selection {
     pub(crate) quiet: bool,
     /// A command to run and trace, from its exec to its exit, children included; -- before it may be left out
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -154,16 +157,17 @@ pub(crate) fn hold(command: &[OsString]) -> Result<Option<PausedCommand>, Failur
     let Some((program, arguments)) = command.split_first() else {
         return Ok(None);
     };
-    check_program(program)?;
-    let mut command = Command::new(program);
-    command.args(arguments);
+    let mut command = Command::new(place_of(program)?);
+    command.arg0(program).args(arguments);
     Ok(Some(PausedCommand::start(command)?))
 }
 
-/// Checks that a program can be executed: an exec that fails would come after the old trace was replaced.
-fn check_program(program: &OsStr) -> Result<(), Failure> {
+/// Finds the file of a program that can be executed: an exec that fails would come after the old trace was replaced, and those with which the C library tries one
+/// folder of `PATH` after the other would be among the command's events.
+fn place_of(program: &OsStr) -> Result<PathBuf, Failure> {
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::PermissionsExt;
+    let may_run = |file: &Metadata| file.permissions().mode() & 0o111 != 0;
     let fails = |why: String| {
         Err(Failure::new(
             Exit::Failed,
@@ -172,17 +176,21 @@ fn check_program(program: &OsStr) -> Result<(), Failure> {
     };
     if !program.as_bytes().contains(&b'/') {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        if std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
-            return Ok(());
-        }
-        return fails("no folder of PATH has such a program".to_owned());
+        // A folder without a name is the current one.
+        let places = std::env::split_paths(&path).map(|folder| Path::new(".").join(folder).join(program));
+        let files: Vec<PathBuf> = places.filter(|place| place.is_file()).collect();
+        let first = files
+            .iter()
+            .find(|place| place.metadata().is_ok_and(|file| may_run(&file)));
+        return match first.or(files.first()) {
+            Some(place) => Ok(place.clone()),
+            None => fails("no folder of PATH has such a program".to_owned()),
+        };
     }
     match std::fs::metadata(program) {
         Ok(file) if file.is_dir() => fails("it is a directory".to_owned()),
-        Ok(file) if file.permissions().mode() & 0o111 == 0 => {
-            fails("it is not executable (chmod +x)".to_owned())
-        }
-        Ok(_) => Ok(()),
+        Ok(file) if !may_run(&file) => fails("it is not executable (chmod +x)".to_owned()),
+        Ok(_) => Ok(program.into()),
         Err(error) => fails(error.to_string()),
     }
 }

@@ -17,6 +17,26 @@ fn both_ways(place: &Place, options: &[&str], program: &str) -> [Answer; 2] {
     ]
 }
 
+/// What looks for the program along `PATH` is not the command's.
+#[test]
+fn a_command_has_one_exec() {
+    needs_tracing!();
+    let place = Place::new();
+    let path = format!("/nowhere:{}:/none:/usr/bin:/bin", place.path().display());
+    std::fs::write(place.path().join("true"), "not executable").unwrap();
+    let run = |words: &[&str]| {
+        let mut command = place.command(words);
+        Answer::from(command.env("PATH", &path).output().unwrap()).succeeds()
+    };
+    let count = "syscalls:sys_enter_execve /pid == cpid/ { @ = count() }";
+    let counted = run(&["run", "-q", "-e", count, "-c", "true"]).out;
+    assert_eq!(counted.trim(), "@: 1", "{counted}");
+    let traced = run(&["trace", "-e", "syscalls:sys_enter_execve", "--", "true"]).out;
+    assert_eq!(traced.lines().count(), 1, "{traced}");
+    let shown = run(&["trace", "--syscalls=execve", "--no-exits", "--", "true"]).out;
+    assert!(shown.contains("argv: [\"true\"]"), "{shown}");
+}
+
 /// The last word about the exit code is that of `end`; between events, it is the first.
 #[test]
 fn an_exit_in_end_gives_the_code() {
