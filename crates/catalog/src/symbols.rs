@@ -2,7 +2,7 @@
 
 use crate::arch;
 use kestrel_kernel::kallsyms::Kallsyms;
-use kestrel_kernel::{Host, index};
+use kestrel_kernel::{Host, index, procfs};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::symbol::{REACH, Symbols, has_addresses};
 use std::collections::HashSet;
@@ -40,6 +40,27 @@ pub fn live_symbols(host: &Host) -> Symbols {
     };
     let host = host.clone();
     functions_of(&table, |address| own.contains(&address)).with_elsewhere(own, move || whole(&host))
+}
+
+/// Names for addresses of a recorded kernel, if it is the one that runs: of this release, with this symbol at the same address. Looked for when the first address is
+/// asked for.
+pub fn symbols_if_running(release: &str, symbol: (String, u64), host: &Host, beside: Symbols) -> Symbols {
+    let (release, host) = (release.to_owned(), host.clone());
+    beside.with_elsewhere(0..0, move || {
+        let (name, address) = &symbol;
+        let is_there = |table: &Kallsyms| {
+            table
+                .named(name)
+                .any(|found| found.address == *address && found.module.is_none())
+        };
+        match procfs::kernel_release(&host).is_ok_and(|running| running == release) {
+            true => match Kallsyms::read(&host) {
+                Ok(table) if !table.is_restricted() && is_there(&table) => all_symbols(&table),
+                _ => Symbols::default(),
+            },
+            false => Symbols::default(),
+        }
+    })
 }
 
 /// Where the kernel itself lies, without modules and programs.

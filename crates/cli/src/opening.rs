@@ -1,6 +1,9 @@
 //! Recordings opened for reading: Kestrel's, and those of other tools.
 
 use crate::exit::{Exit, Failure};
+use kestrel::kernel::Host;
+use kestrel::kernel::process::Interrupt;
+use kestrel::symbols::symbols_if_running;
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::import;
 use kestrel_trace::print::shown;
@@ -8,9 +11,31 @@ use std::path::Path;
 
 /// Opens a recording, and says on stderr what of it is not understood.
 pub(crate) fn open(path: &Path) -> Result<Trace, Failure> {
-    let mut trace = import::open(path)?;
+    let mut trace = open_in_silence(path)?;
     say_remarks(&mut trace);
     Ok(trace)
+}
+
+/// Opens a recording; what of it is not understood is among its remarks.
+pub(crate) fn open_in_silence(path: &Path) -> Result<Trace, kestrel_trace::Error> {
+    let mut trace = import::open(path)?;
+    take_names_of_running_kernel(&mut trace);
+    Ok(trace)
+}
+
+/// Gives addresses the names of the kernel that runs, where it is the recorded one and the recording has none: perf keeps none, and does so itself.
+fn take_names_of_running_kernel(trace: &mut Trace) {
+    let Some(symbol) = trace.kernel_symbol.take() else {
+        return;
+    };
+    let release = trace.reader.info().kernel_release.clone();
+    let symbols = std::mem::take(&mut trace.symbols);
+    trace.symbols = symbols_if_running(&release, symbol, &Host::default(), symbols);
+}
+
+/// Lets reading fail as soon as the command is interrupted, so that what it has begun to write is removed.
+pub(crate) fn stop_when_interrupted(trace: &mut Trace, interrupt: &Interrupt) {
+    trace.reader.stop_when(interrupt.flag());
 }
 
 /// Says on stderr what of a recording is not understood.

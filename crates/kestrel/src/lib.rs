@@ -28,7 +28,7 @@ pub use kestrel_hook::{buffer, hook, table};
 pub use kestrel_object as bpf;
 
 /// What this kernel can tell, where, and what can be traced on it.
-pub use kestrel_catalog::{arch, attach, bounded_read, catalog, code, facts};
+pub use kestrel_catalog::{arch, attach, bounded_read, catalog, code, facts, symbols};
 
 /// The kernel as a safe API, for programs that need more of it than a session.
 pub use kestrel_kernel as kernel;

@@ -2,9 +2,9 @@
 
 use super::scope::{Judge, Scope};
 use crate::exit::Failure;
+use crate::opening;
 use kestrel_query::Background;
 use kestrel_trace::ctf::directory::Trace;
-use kestrel_trace::import;
 use kestrel_trace::record::Record;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Pass {
         skip_to: Option<u64>,
         progress: &Arc<Progress>,
     ) -> Result<Self, Failure> {
-        let mut trace = import::open(path)?;
+        let mut trace = opening::open_in_silence(path)?;
         progress.total.store(trace.packets, Ordering::Relaxed);
         let counter = Arc::clone(progress);
         trace.reader.watch(Box::new(move |packets| {

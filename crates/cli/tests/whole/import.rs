@@ -102,6 +102,12 @@ fn what_perf_records_is_read_as_perf_reads_it() {
     if tool(&place, &piped).is_some() {
         same_as_perf_script(&place, "piped");
     }
+    // Names of the kernel are in no such file: those of the one that runs, which was recorded.
+    let chains = place.run(&["report", "-g", "plain"]).succeeds().out;
+    assert!(
+        chains.contains("__schedule") && !chains.contains("[k] [unknown]"),
+        "{chains}"
+    );
     let report = place.run(&["report", "plain"]).succeeds();
     assert!(report.out.contains("sched:sched_switch"), "{}", report.out);
     let calls = place.run(&["report", "--syscalls", "plain"]).succeeds();

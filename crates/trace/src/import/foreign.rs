@@ -29,6 +29,8 @@ pub(super) struct Foreign {
     pub(super) info: TraceInfo,
     pub(super) streams: Vec<Stream>,
     pub(super) symbols: Symbols,
+    /// A symbol of the kernel by which it is known, where the file has no others.
+    pub(super) kernel_symbol: Option<(String, u64)>,
     pub(super) processes: Processes,
     pub(super) tasks: Tasks,
     /// The tool that wrote it.
@@ -86,6 +88,7 @@ impl Foreign {
             packets: self.packets,
             summary: Some(summary),
             symbols: self.symbols,
+            kernel_symbol: self.kernel_symbol,
             processes: self.processes,
             tasks: self.tasks,
             maps: Default::default(),

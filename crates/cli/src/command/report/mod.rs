@@ -10,7 +10,7 @@ use crate::calls;
 use crate::exit::{Exit, Failure};
 use crate::explore::explore;
 use crate::filter;
-use crate::opening::say_remarks;
+use crate::opening::{self, say_remarks};
 use crate::output::Format;
 use crate::output::losses::report_absent;
 use crate::progress;
@@ -21,7 +21,6 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{ArgGroup, Args};
 use kestrel_query::listed_fields;
 use kestrel_trace::analyze::ANALYSES;
-use kestrel_trace::import;
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::record::Record;
 use kestrel_trace::report::{self, Report};
@@ -134,7 +133,7 @@ impl Options {
 
 /// Runs `kestrel report`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let mut trace = import::open(&options.trace.path)?;
+    let mut trace = opening::open_in_silence(&options.trace.path)?;
     let asked = options.by.is_some() || !options.latency.is_empty();
     let others = [
         options.filter.program().is_some(),

@@ -31,6 +31,8 @@ pub struct Trace {
     pub summary: Option<Summary>,
     /// Names of addresses of the kernel and of processes; empty if none were written.
     pub symbols: Symbols,
+    /// A symbol of the recorded kernel and its address, where the recording has no others: the kernel that runs is the recorded one if it has it there.
+    pub kernel_symbol: Option<(String, u64)>,
     /// Names of threads; empty if none were written.
     pub processes: Processes,
     /// Processes of threads, and those that the recording is about; empty if that was not written, or cannot be read.
@@ -116,6 +118,7 @@ pub fn open(path: &Path) -> Result<Trace> {
     let reader = Reader::new(info, streams);
     Ok(Trace {
         calls,
+        kernel_symbol: None,
         maps: maps.unwrap_or_default(),
         tasks: tasks.unwrap_or_default(),
         remarks,

@@ -85,14 +85,17 @@ fn open(mut file: File, length: u64) -> Result<Foreign, String> {
         tasks,
         user,
         samples,
+        kernel_symbol,
         ..
     } = survey;
     let mut remarks = features.remarks.clone();
     remarks.extend(events.remarks.iter().cloned());
     remarks.extend(said_by_survey);
+    let symbols = features.symbols();
     let mut foreign = Foreign {
         info: features.info(),
-        symbols: features.symbols().with_user(user),
+        kernel_symbol: kernel_symbol.filter(|_| symbols.is_empty()),
+        symbols: symbols.with_user(user),
         processes,
         tasks,
         tool: features.tool(),

@@ -19,6 +19,8 @@ pub(super) struct Survey {
     pub(super) tasks: Tasks,
     pub(super) user: UserSymbols,
     pub(super) samples: u64,
+    /// The symbol of the kernel that perf names the kernel's mapping by, and its address.
+    pub(super) kernel_symbol: Option<(String, u64)>,
     binaries: HashMap<(String, Option<String>), u32>,
     mappings: usize,
     forgotten: u64,
@@ -36,6 +38,8 @@ const UNSEEN: &[(u32, &str)] = &[
     (kind::TEXT_POKE, "TEXT_POKE (code that was changed)"),
 ];
 
+/// Path of the kernel's mapping, before the name of a symbol.
+const KERNEL: &str = "[kernel.kallsyms]";
 /// Most mappings of memory that are kept: a hundred bytes each.
 const MAX: usize = 1 << 20;
 /// Most types of records that are distinguished.
@@ -49,6 +53,7 @@ impl Survey {
             tasks: Tasks::default(),
             user: UserSymbols::default(),
             samples: 0,
+            kernel_symbol: None,
             binaries: HashMap::new(),
             mappings: 0,
             forgotten: 0,
@@ -141,13 +146,21 @@ impl Survey {
     }
 
     fn mapping(&mut self, record: Record, body: &[u8], ids: &Ids) -> Option<()> {
-        // Not the kernel's, nor data.
-        if record.about & about::MODE != about::USER || record.about & about::DATA != 0 {
-            return None;
-        }
         let mut input = Input::new(body);
         let (pid, _tid) = (input.u32()?, input.u32()?);
         let (start, size, offset) = (input.u64()?, input.u64()?, input.u64()?);
+        // Not the kernel's, nor data.
+        if record.about & about::MODE != about::USER || record.about & about::DATA != 0 {
+            // Its place is the symbol's address; that is 0 where the kernel hides addresses.
+            let path = text_of(input.rest());
+            let symbol = path
+                .strip_prefix(KERNEL)
+                .filter(|name| !name.is_empty() && offset != 0);
+            if let Some(name) = symbol {
+                self.kernel_symbol = Some((name.to_owned(), offset));
+            }
+            return None;
+        }
         let mut build_id = None;
         if record.kind == kind::MMAP2 {
             let file = input.take(24)?;
