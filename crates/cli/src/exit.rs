@@ -324,7 +324,10 @@ fn from_trace(error: &Trace, message: String) -> Failure {
     match error {
         _ if error.kind() == Some(ErrorKind::BrokenPipe) => Failure::broken_pipe(),
         _ if error.kind() == Some(ErrorKind::StorageFull) => {
-            failure.hint("the disk is full: free some space, or record elsewhere with -o")
+            failure.hint("the disk is full: free some space, or write elsewhere with -o")
+        }
+        Trace::Interrupted => {
+            failure.hint("what was begun is removed, and what was there before is as it was")
         }
         Trace::Occupied { .. } => {
             failure.hint("only an old trace is replaced: choose another directory with -o")

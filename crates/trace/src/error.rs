@@ -18,6 +18,8 @@ pub enum Error {
     },
     #[error("cannot open trace {}: {source}", path.display())]
     Open { path: PathBuf, source: io::Error },
+    #[error("interrupted")]
+    Interrupted,
     #[error("{} exists and is not an empty directory", path.display())]
     Occupied { path: PathBuf },
     #[error("another process is writing a trace to {}", path.display())]

@@ -8,6 +8,7 @@ use crate::output::losses::report_read;
 use crate::progress;
 use crate::style::bytes;
 use clap::Args;
+use kestrel::kernel::process::Interrupt;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::rewrite::{Rewriter, SideData};
 use kestrel_trace::print::{counted, thousands};
@@ -42,6 +43,7 @@ Names of threads, addresses and files come along; maps of handlers, which are of
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     opening::ensure_not_input(&options.trace.path, &options.output)?;
     let mut trace = opening::open(&options.trace.path)?;
+    opening::stop_when_interrupted(&mut trace, &Interrupt::install()?);
     directory::is_free(&options.output)?;
     let total = trace.packets;
     if let Some(mut bar) = progress::bar("cutting") {

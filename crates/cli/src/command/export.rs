@@ -8,6 +8,7 @@ use crate::output::losses::report_read;
 use crate::progress;
 use clap::Args;
 use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use kestrel::kernel::process::Interrupt;
 use kestrel_trace::convert::{self, FORMATS, Place, RecordingContext};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::print::counted;
@@ -60,6 +61,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let path = options.output.clone().unwrap_or_else(|| target.file.into());
     opening::ensure_not_input(&options.trace.path, &path)?;
     let mut trace = opening::open(&options.trace.path)?;
+    opening::stop_when_interrupted(&mut trace, &Interrupt::install()?);
     let total = trace.packets;
     if let Some(mut bar) = progress::bar("exporting") {
         trace.reader.watch(Box::new(move |done| bar(done, total)));

@@ -6,6 +6,7 @@ use crate::opening;
 use crate::output::losses::missing;
 use crate::style::bytes;
 use clap::Args;
+use kestrel::kernel::process::Interrupt;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::merge::{Merge, Merged};
 use kestrel_trace::import;
@@ -38,6 +39,7 @@ of one name with different fields stay two events. Lost records of each recordin
 
 /// Runs `kestrel merge`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let interrupt = Interrupt::install()?;
     let mut named = Vec::new();
     let mut places = Vec::new();
     for path in &options.traces {
@@ -52,7 +54,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         opening::ensure_not_input(path, &options.output)?;
         places.push(place);
-        named.push((name, import::open(path)?));
+        let mut trace = import::open(path)?;
+        opening::stop_when_interrupted(&mut trace, &interrupt);
+        named.push((name, trace));
     }
     directory::is_free(&options.output)?;
     let mut merge = Merge::new(named)?;

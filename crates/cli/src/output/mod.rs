@@ -15,6 +15,7 @@ use crate::exit::{Exit, Failure};
 use clap::ValueEnum;
 use kestrel_trace::ctf::directory::replace_file;
 use kestrel_trace::files::Folder;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// Output format of data.
@@ -36,5 +37,13 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
             .to_owned();
         replace_file(&folder, &leaf, bytes)
     });
-    written.map_err(|error| Failure::new(Exit::Failed, format!("cannot write {}: {error}", path.display())))
+    written.map_err(|error| {
+        let failure = Failure::new(Exit::Failed, format!("cannot write {}: {error}", path.display()));
+        match error.kind() {
+            ErrorKind::StorageFull => {
+                failure.hint("the disk is full: free some space, or name a file elsewhere")
+            }
+            _ => failure,
+        }
+    })
 }

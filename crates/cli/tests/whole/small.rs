@@ -2,6 +2,9 @@
 
 use crate::counts::{EVENT, with_calls};
 use crate::house::{Place, has, needs_tracing};
+use std::process::Stdio;
+use std::time::Duration;
+use testkit::terminal::Signal;
 
 #[test]
 fn a_compressed_recording_has_every_event() {
@@ -177,4 +180,45 @@ fn habits_are_answered() {
         .fails(1, &["kestrel run script.bt"]);
     let help = place.run(&["help", "record"]).succeeds();
     assert!(help.out.contains("--compress"), "{}", help.out);
+}
+
+#[test]
+fn an_interrupt_leaves_nothing_half_written() {
+    let place = Place::new();
+    testkit::recording::write(&place.path().join("all"), 40_000, None, 0);
+    testkit::recording::write(&place.path().join("more"), 10, None, 0);
+    std::fs::write(place.path().join("kept.data"), "kept").unwrap();
+    for (words, output) in [
+        (&["cut", "all", "-o", "part"][..], "part"),
+        (&["merge", "all", "more", "-o", "part"], "part"),
+        (&["export", "--to", "ctf", "all", "-o", "part"], "part"),
+        (&["export", "--to", "parquet", "all", "-o", "part"], "part"),
+        (
+            &["export", "--to", "perf-data", "all", "-o", "kept.data"],
+            "kept.data",
+        ),
+    ] {
+        let mut command = place.command(words);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let begun = place.path().join(format!(".{output}.new"));
+        while !begun.exists() {
+            assert!(child.try_wait().unwrap().is_none(), "{words:?} ended");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        testkit::terminal::signal(&child, Signal::INT);
+        let answer = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&answer.stderr);
+        assert!(
+            answer.status.code() == Some(1) && said.contains("interrupted"),
+            "{words:?}: {said}"
+        );
+        assert!(
+            !begun.exists() && !place.path().join("part").exists(),
+            "{words:?}"
+        );
+    }
+    assert_eq!(
+        std::fs::read_to_string(place.path().join("kept.data")).unwrap(),
+        "kept"
+    );
 }

@@ -32,6 +32,11 @@ impl Interrupt {
         self.flag.load(Ordering::Relaxed)
     }
 
+    /// The flag itself, for who cannot know of signals.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flag)
+    }
+
     /// Asks to stop, as a signal would.
     pub fn request(&self) {
         self.flag.store(true, Ordering::Relaxed);

@@ -14,6 +14,8 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use stream::Stream;
 
 pub use stream::Source;
@@ -56,6 +58,8 @@ pub struct Reader<R> {
     /// The times that are asked for: packets without them are not decoded.
     within: RangeInclusive<u64>,
     watch: Watch,
+    /// Set from elsewhere where reading shall end.
+    stop: Option<Arc<AtomicBool>>,
     pieces: StackPieces,
     /// Up to when records may be missing, of gaps met so far.
     gap_ns: u64,
@@ -93,6 +97,7 @@ impl<R: Source> Reader<R> {
             partial: false,
             within: 0..=u64::MAX,
             watch: Watch::default(),
+            stop: None,
             pieces: StackPieces::default(),
             gap_ns: 0,
             info,
@@ -102,6 +107,11 @@ impl<R: Source> Reader<R> {
     /// Calls `progress` from now on with the number of packets read so far, every few hundred packets.
     pub fn watch(&mut self, progress: Box<dyn FnMut(u64)>) {
         self.watch = Watch(Some(progress));
+    }
+
+    /// Reading fails with [`Error::Interrupted`] as soon as the flag is set.
+    pub fn stop_when(&mut self, flag: Arc<AtomicBool>) {
+        self.stop = Some(flag);
     }
 
     /// Gives the records the frames that were found in copies of their stacks.
@@ -312,6 +322,13 @@ impl<R: Source> Reader<R> {
     /// Makes the stream of the next record the current one, where that is in another page or another stream than the last.
     #[inline(never)]
     fn advance(&mut self) -> Result<()> {
+        if self
+            .stop
+            .as_ref()
+            .is_some_and(|stop| stop.load(Ordering::Relaxed))
+        {
+            return Err(Error::Interrupted);
+        }
         if !self.started {
             self.start()?;
         } else if let Some(current) = self.current {
