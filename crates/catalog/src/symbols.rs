@@ -42,25 +42,16 @@ pub fn live_symbols(host: &Host) -> Symbols {
     functions_of(&table, |address| own.contains(&address)).with_elsewhere(own, move || whole(&host))
 }
 
-/// Names for addresses of a recorded kernel, if it is the one that runs: of this release, with this symbol at the same address. Looked for when the first address is
-/// asked for.
-pub fn symbols_if_running(release: &str, symbol: (String, u64), host: &Host, beside: Symbols) -> Symbols {
-    let (release, host) = (release.to_owned(), host.clone());
-    beside.with_elsewhere(0..0, move || {
-        let (name, address) = &symbol;
-        let is_there = |table: &Kallsyms| {
-            table
-                .named(name)
-                .any(|found| found.address == *address && found.module.is_none())
-        };
-        match procfs::kernel_release(&host).is_ok_and(|running| running == release) {
-            true => match Kallsyms::read(&host) {
-                Ok(table) if !table.is_restricted() && is_there(&table) => all_symbols(&table),
-                _ => Symbols::default(),
-            },
-            false => Symbols::default(),
-        }
-    })
+/// The symbols of a recorded kernel, if it is the one that runs: of this release, with this symbol at the same address.
+pub fn symbols_if_running(release: &str, (name, address): (&str, u64), host: &Host) -> Option<Symbols> {
+    procfs::kernel_release(host)
+        .ok()
+        .filter(|running| running == release)?;
+    let table = Kallsyms::read(host).ok().filter(|table| !table.is_restricted())?;
+    let is_there = table
+        .named(name)
+        .any(|found| found.address == address && found.module.is_none());
+    is_there.then(|| all_symbols(&table))
 }
 
 /// Where the kernel itself lies, without modules and programs.

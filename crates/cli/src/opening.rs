@@ -25,12 +25,13 @@ pub(crate) fn open_in_silence(path: &Path) -> Result<Trace, kestrel_trace::Error
 
 /// Gives addresses the names of the kernel that runs, where it is the recorded one and the recording has none: perf keeps none, and does so itself.
 fn take_names_of_running_kernel(trace: &mut Trace) {
-    let Some(symbol) = trace.kernel_symbol.take() else {
+    let Some((name, address)) = &trace.kernel_symbol else {
         return;
     };
-    let release = trace.reader.info().kernel_release.clone();
-    let symbols = std::mem::take(&mut trace.symbols);
-    trace.symbols = symbols_if_running(&release, symbol, &Host::default(), symbols);
+    let release = &trace.reader.info().kernel_release;
+    if let Some(symbols) = symbols_if_running(release, (name, *address), &Host::default()) {
+        trace.symbols = symbols.with_user(trace.symbols.user().clone());
+    }
 }
 
 /// Lets reading fail as soon as the command is interrupted, so that what it has begun to write is removed.
