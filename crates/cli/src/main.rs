@@ -241,10 +241,11 @@ mod tests {
             ("status", true),
             ("trace", true),
         ] {
-            let help = parse(["kestrel", command, "--help"].map(OsString::from).to_vec());
-            let help = help
-                .map(|_| String::new())
-                .unwrap_or_else(|help| help.to_string());
+            let words = ["kestrel", command, "--help"].map(OsString::from).to_vec();
+            let help = match parse(words) {
+                Ok(_) => String::new(),
+                Err(help) => help.to_string(),
+            };
             assert_eq!(help.contains("--wait"), shown, "{command}: {help}");
             let words = ["kestrel", command, "--wait", "5s"].map(OsString::from).to_vec();
             let wait = parse(words).map(|arguments| arguments.wait);
