@@ -2,7 +2,7 @@
 
 use super::glob::Glob;
 use super::kind::{EventKind, Kinds, Resolved, Via};
-use super::spec::{text_of, with_kind};
+use super::spec::{as_in_scripts, text_of, with_kind};
 use crate::code::CodeCache;
 use crate::error::{Error, Result, nothing_matches};
 use crate::facts::{Facts, ScriptView};
@@ -31,6 +31,18 @@ impl Deref for Catalog {
 
 /// Names close to a mistyped one are looked for among at most so many.
 const NEAR: usize = 3;
+
+impl Resolved {
+    fn rename_as_in_scripts(&mut self) {
+        let instances = self.instances.iter_mut().map(|instance| &mut instance.name);
+        let contexts = self.strategies.iter_mut().map(|one| &mut one.context.name);
+        for name in instances.chain(contexts) {
+            if let Some(shown) = as_in_scripts(name) {
+                *name = shown;
+            }
+        }
+    }
+}
 
 impl Catalog {
     /// The catalog of a host, with these kinds of events.
@@ -155,7 +167,11 @@ impl Catalog {
             return Err(Error::wrong_shape(spec, "KIND:NAME"));
         };
         if let Some(kind) = self.kinds.find(&first.text) {
-            return kind.resolve(self, spec, via);
+            let mut resolved = kind.resolve(self, spec, via)?;
+            if self.script().is_some() {
+                resolved.iter_mut().for_each(Resolved::rename_as_in_scripts);
+            }
+            return Ok(resolved);
         }
         if let Some(kind) = self.kinds.find_later(&first.text) {
             return Err(Error::NotYet {

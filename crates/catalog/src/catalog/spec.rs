@@ -12,6 +12,15 @@ pub fn text_of(spec: &EventSpec) -> String {
     spec.parts.iter().map(part).collect::<Vec<_>>().join(":")
 }
 
+/// An event's name as bpftrace's `probe` says it: the offset in decimal, none where it is 0.
+pub(super) fn as_in_scripts(name: &str) -> Option<String> {
+    let (before, offset) = name.rsplit_once("+0x")?;
+    Some(match u64::from_str_radix(offset, 16).ok()? {
+        0 => before.to_owned(),
+        offset => format!("{before}+{offset}"),
+    })
+}
+
 pub(super) fn with_kind(spec: &EventSpec, kind: &str) -> EventSpec {
     let mut parts = vec![EventPart {
         text: kind.to_owned(),
@@ -31,6 +40,23 @@ impl Error {
         Self::WrongShape {
             wanted: text_of(spec),
             shape: shape.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_decimal_in_scripts() {
+        for (name, shown) in [
+            ("kprobe:vfs_read+0x0", Some("kprobe:vfs_read")),
+            ("uprobe:/bin/a:main+0x1c", Some("uprobe:/bin/a:main+28")),
+            ("kprobe:vfs_read", None),
+            ("uprobe:/bin/a:cpp:operator+0xyz", None),
+        ] {
+            assert_eq!(as_in_scripts(name).as_deref(), shown, "{name}");
         }
     }
 }

@@ -8,6 +8,7 @@ use super::lookup::Catalog;
 use super::spec::text_of;
 use super::typed::qualified;
 use crate::attach::{self, Mechanism};
+use crate::code::KERNEL;
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventField, Features, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -183,9 +184,11 @@ impl Trampoline {
                 other => other,
             })?;
         let (types, function) = (known.types.clone(), known.function()?);
-        let text = match module {
-            Some(_) => known.text(),
-            None => name.to_owned(),
+        let text = match (catalog.script(), module) {
+            // As bpftrace's `probe` says it.
+            (Some(_), _) => qualified(Some(known.module.as_deref().unwrap_or(KERNEL)), name),
+            (None, Some(_)) => known.text(),
+            (None, None) => name.to_owned(),
         };
         // Each parameter takes as many words of the context as it has.
         let mut next = 0;
