@@ -97,7 +97,11 @@ impl EventName {
                 let behind = event.split_once(':').map_or(event, |(_, rest)| rest);
                 match behind.starts_with('/') {
                     true => function_in_file(behind),
-                    false => behind.split([':', '+']).next().unwrap_or(behind),
+                    false => {
+                        // A module may stand before it.
+                        let name = behind.rsplit(':').next().unwrap_or(behind);
+                        name.split('+').next().unwrap_or(name)
+                    }
                 }
             }
         }
@@ -458,6 +462,8 @@ mod tests {
         for (event, function) in [
             ("kprobe:vfs_read", "vfs_read"),
             ("kprobe:vfs_read+0x4", "vfs_read"),
+            ("fentry:vmlinux:vfs_read", "vfs_read"),
+            ("kprobe:xfs:xfs_file_open+4", "xfs_file_open"),
             ("uprobe:/usr/bin/bash:readline", "readline"),
             ("uprobe:/usr/bin/bash:readline+0x10", "readline"),
             ("uprobe:/srv/a:cpp:ns::operator+(A, B)", "ns::operator+(A, B)"),
