@@ -46,6 +46,14 @@ pub(crate) fn recorded(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("`{text}` is not a number; threads by name are `--comm NAME`"))
 }
 
+/// Parses the number of a process or thread of a recording, for commands that choose no threads by name.
+pub(crate) fn recorded_thread(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok();
+    number.ok_or_else(|| {
+        format!("`{text}` is not a number; `kestrel sched latency` lists those of the recording")
+    })
+}
+
 /// Parses the number of a process or thread.
 pub(crate) fn pid(text: &str) -> Result<u32, String> {
     let number = text.parse().ok();

@@ -1,5 +1,6 @@
 //! The options that say whose events are traced, and the processes, threads and CPUs that they name.
 
+use crate::arguments;
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::kernel::Host;
@@ -22,7 +23,7 @@ pub(crate) struct Targets {
     )]
     named: Vec<String>,
     /// Trace only these threads, until they exit, and what others do to them
-    #[arg(short = 't', long = "tid", id = "tid", value_name = "TID,…", value_delimiter = ',', conflicts_with_all = ["pid", "command"])]
+    #[arg(short = 't', long = "tid", id = "tid", value_name = "TID,…", value_delimiter = ',', value_parser = arguments::pid, conflicts_with_all = ["pid", "command"])]
     threads: Vec<u32>,
     /// Trace only what happens on these CPUs: 0,2-3
     #[arg(short = 'C', long = "cpu", id = "cpu", value_name = "CPUS", value_parser = cpus)]

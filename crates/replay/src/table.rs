@@ -230,6 +230,10 @@ impl Table {
             None => return None,
         };
         live[place as usize] = true;
+        // A key that was deleted leaves no mark for the next one at its place.
+        if let Some(used) = clock.as_ref().and_then(|clock| clock.used.get(place as usize)) {
+            used.set(false);
+        }
         grow(memory, self.keys, self.key_size, place);
         grow(memory, self.values, self.value_size, place);
         let at = place as usize * self.key_size;

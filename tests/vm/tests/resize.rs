@@ -147,6 +147,44 @@ impl Load {
     }
 }
 
+/// Handlers that name a control group are compiled again by a resize, and mean the same group, although it is gone.
+#[test]
+fn handlers_that_name_a_control_group_go_on() {
+    let folder = "/sys/fs/cgroup/resized";
+    std::fs::create_dir(folder).unwrap();
+    let catalog = Catalog::new(Host::default());
+    let predicate = format!(r#"/comm == "calls" && cgroup == cgroupid("{folder}")/"#);
+    let text = format!(
+        "buffer main {{ size = 64k }} table a {{ syscalls:sys_enter_getppid {predicate} {{ record(pid); @a = count() }} }}"
+    );
+    start("resized", &text, &catalog);
+    let probe = format!("kprobe:__x64_sys_getppid {predicate} {{ @probe = count() }}");
+    kestrel(&["probe", "add", "inside", &probe]).success();
+    let inside = format!("echo $$ > {folder}/cgroup.procs && exec calls getppid 100");
+    shell(&inside).success();
+    shell("calls getppid 100").success();
+    kestrel(&["buffer", "resize", "main", "256k"]).success();
+    shell(&inside).success();
+    std::fs::remove_dir(folder).unwrap();
+    kestrel(&["buffer", "resize", "main", "128k"]).success();
+    let listed = kestrel(&["handler", "list", "resized", "--format", "json"]).success();
+    let handlers = listed.lines().map(serde_json::from_str::<serde_json::Value>);
+    let handlers: Vec<serde_json::Value> = handlers.collect::<Result<_, _>>().unwrap();
+    let maps = || {
+        handlers
+            .iter()
+            .flat_map(|handler| handler["maps"].as_array().unwrap())
+    };
+    let counted = |name: &str| maps().find_map(|map| map["data"][name].as_u64());
+    assert_eq!(
+        (counted("@a"), counted("@probe")),
+        (Some(200), Some(200)),
+        "{listed}"
+    );
+    kestrel(&["probe", "remove", "inside"]).success();
+    kestrel(&["stop", "resized"]).success();
+}
+
 #[test]
 fn resizes_under_load_lose_and_double_nothing() {
     let catalog = Catalog::new(Host::default());

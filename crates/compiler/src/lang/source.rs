@@ -60,7 +60,7 @@ impl Sources {
     }
 
     /// The text of one of the files.
-    pub fn string_of(&self, file: &Source) -> &str {
+    pub fn text_of(&self, file: &Source) -> &str {
         self.text.get(file.start..file.end).unwrap_or_default()
     }
 
@@ -83,7 +83,7 @@ impl Sources {
                 span.start = span.start.saturating_sub(base);
                 span.end = span.end.saturating_sub(base);
             }
-            out += &diag::render(&[own], &file.name, self.string_of(file), style);
+            out += &diag::render(&[own], &file.name, self.text_of(file), style);
         }
         out
     }

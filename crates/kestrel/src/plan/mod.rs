@@ -188,18 +188,29 @@ fn user_places(shapes: &Shapes, catalog: &Catalog) -> BTreeMap<(String, String),
 }
 
 /// The numbers of control groups by their paths: in the unified hierarchy those of their directories.
-fn control_groups<'a>(paths: impl Iterator<Item = &'a str>, catalog: &Catalog) -> BTreeMap<String, u64> {
+fn control_groups(paths: impl Iterator<Item = String>, catalog: &Catalog) -> BTreeMap<String, u64> {
     let found = paths.filter_map(|path| {
-        let about = catalog.host().path(path).metadata().ok()?;
-        about.is_dir().then(|| (path.to_owned(), about.ino()))
+        let about = catalog.host().path(&path).metadata().ok()?;
+        about.is_dir().then(|| (path, about.ino()))
     });
     found.collect()
 }
 
 /// The paths of control groups that stand in a text of handlers: `cgroupid("/sys/fs/cgroup/web")`.
-fn control_groups_in(text: &str) -> impl Iterator<Item = &str> {
-    let calls = text.split("cgroupid(").skip(1);
-    calls.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next())
+fn control_groups_in(text: &str) -> impl Iterator<Item = String> {
+    let calls = text.split("cgroupid").skip(1);
+    calls.filter_map(|rest| {
+        let argument = rest.trim_start().strip_prefix('(')?.trim_start();
+        let mut quoted = argument.strip_prefix('"')?.chars();
+        let mut path = String::new();
+        loop {
+            match quoted.next()? {
+                '"' => return Some(path),
+                '\\' => path.push(quoted.next()?),
+                other => path.push(other),
+            }
+        }
+    })
 }
 
 /// Globals that the probes of a program share at the begin of a round, over what they do whatever the program; `shapes` is what is known of its maps.
@@ -238,7 +249,7 @@ fn program_hooks(
             counts_failures: options.counts_failures,
             addresses: addresses(&shapes, catalog),
             user_places: user_places(&shapes, catalog),
-            control_groups: control_groups(shapes.control_groups.iter().map(String::as_str), catalog),
+            control_groups: control_groups(shapes.control_groups.iter().cloned(), catalog),
             cpus: possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64),
             ..globals_of(program, &shapes, &globals)?
         };
@@ -274,8 +285,8 @@ mod tests {
 
     #[test]
     fn control_groups_are_found_in_texts() {
-        let text = r#"sched:sched_switch /cgroup == cgroupid( "/a/b") || cgroup == cgroupid("/c")/ { @[cgroupid(x)] = count() } // cgroupid("#;
-        let found: Vec<&str> = control_groups_in(text).collect();
-        assert_eq!(found, ["/a/b", "/c"]);
+        let text = r#"sched:sched_switch /cgroup == cgroupid ( "/a/b") || cgroup == cgroupid("/c \"d\"")/ { @[cgroupid(x)] = count() } // cgroupid("#;
+        let found: Vec<String> = control_groups_in(text).collect();
+        assert_eq!(found, ["/a/b", "/c \"d\""]);
     }
 }

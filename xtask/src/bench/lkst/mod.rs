@@ -57,7 +57,7 @@ struct Row {
     set: &'static Set,
     events: Vec<String>,
     builds: Vec<Taken>,
-    /// Added to the builds without a recorder of the same round: wall, own, machine_cpu, in percent.
+    /// Added to the builds without a recorder of the same round: wall time, the build's CPU time, that of the machine, in percent.
     added: Vec<[f64; 3]>,
     /// What went wrong; it is not tried again.
     failed: Option<String>,

@@ -14,7 +14,7 @@ use crate::{
     install,
 };
 
-/// The package; the same for machine_cpu, so that results compare.
+/// The package; the same on every machine, so that results compare.
 const PACKAGE: &str = "linux-source-6.12";
 /// Where it puts the source.
 const TARBALL: &str = "usr/src/linux-source-6.12.tar.xz";

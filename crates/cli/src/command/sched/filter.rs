@@ -1,6 +1,6 @@
 //! The options that say which tasks, CPUs and times of a recording are shown.
 
-use crate::arguments::pid;
+use crate::arguments::recorded_thread as pid;
 use clap::Args;
 use kestrel_trace::sched::SchedFilter;
 use kestrel_trace::tasks::Tasks;

@@ -133,7 +133,6 @@ impl Sink for RingSink {
     }
 
     fn commit(&self, b: &mut Builder, reservation: Reservation, alone: bool) {
-        let alone = alone && !self.brief;
         match reservation.subprogram_map {
             Some(_) => self.commit_apart(b, &reservation, alone),
             None => Self::emit_commit(b, reservation, alone),

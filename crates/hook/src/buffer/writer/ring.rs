@@ -27,7 +27,7 @@ pub struct RingSink {
     /// The part of its code that is a BPF subprogram.
     pub outlined: Outlined,
     /// Whether what the verifier goes through counts for more than some nanoseconds of each record (scripts): where there are functions, room is found by a call
-    /// alone, process and thread are written there, and records are committed as where other tasks come between.
+    /// alone, and process and thread are written there.
     pub brief: bool,
 }
 

@@ -271,6 +271,8 @@ impl LoadInProgress<'_> {
         for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
             self.next.parameters.push(parameter(known));
         }
+        let groups = std::mem::take(&mut plan.globals.control_groups);
+        self.next.control_groups.extend(groups);
         self.maps(&plan.globals.maps)
     }
 

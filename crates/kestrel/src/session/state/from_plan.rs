@@ -36,6 +36,7 @@ impl State {
             bell: plan.buffers.iter().any(|buffer| buffer.bell != Bell::Silent),
             parameters: plan.globals.parameters.iter().map(parameter).collect(),
             maps: plan.globals.maps.clone(),
+            control_groups: plan.globals.control_groups.clone(),
             ..Self::default()
         }
     }

@@ -24,6 +24,7 @@ use kestrel_trace::aggregate::MapType;
 use kestrel_trace::info::BufferInfo;
 use kestrel_trace::layout::Names;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The version of the state that this Kestrel writes and reads.
@@ -72,6 +73,9 @@ pub struct State {
     pub parameters: Vec<ParameterState>,
     /// The handlers' maps by number.
     pub maps: Vec<MapType>,
+    /// Numbers of the control groups that handlers name by their paths: handlers that are compiled again mean the same groups.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub control_groups: BTreeMap<String, u64>,
     /// Compiled objects in which handlers are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<ObjectState>,

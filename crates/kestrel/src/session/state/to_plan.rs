@@ -15,6 +15,7 @@ impl State {
             messages: true,
             persistent: true,
             maps: self.maps.clone(),
+            control_groups: self.control_groups.clone(),
             ..Globals::default()
         }
     }

@@ -193,7 +193,17 @@ impl Perfetto {
                 timestamp_clock_id: Some(MONOTONIC),
             }),
             ..TracePacket::default()
-        })
+        })?;
+        let lost: Vec<u32> = self.lost.keys().copied().collect();
+        lost.into_iter().try_for_each(|cpu| self.mark_lost(cpu))
+    }
+
+    /// Says at this place that events of a CPU were lost.
+    fn mark_lost(&mut self, cpu: u32) -> Result<()> {
+        self.flush()?;
+        self.bundle.cpu = Some(cpu);
+        self.bundle.lost_events = Some(true);
+        Ok(())
     }
 
     /// Writes the ftrace events that were collected.
@@ -324,14 +334,11 @@ impl Conversion for Perfetto {
 
     fn lost(&mut self, cpu: u32, events: u64) -> Result<()> {
         *self.lost.entry(cpu).or_default() += events;
-        // The clocks come first in the file, with the first record; the statistics at its end have these events, too.
-        if !self.begun {
-            return Ok(());
+        // The clocks come first in the file, with the first record; the marks of losses before it come behind them.
+        match self.begun {
+            true => self.mark_lost(cpu),
+            false => Ok(()),
         }
-        self.flush()?;
-        self.bundle.cpu = Some(cpu);
-        self.bundle.lost_events = Some(true);
-        Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<()> {
@@ -421,4 +428,41 @@ fn of_json(value: &serde_json::Value) -> Option<DebugAnnotation> {
         }
     };
     Some(it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prost::Message;
+
+    /// The file's packets: each is a field 1 of the trace.
+    #[derive(Clone, PartialEq, Message)]
+    struct Trace {
+        #[prost(message, repeated, tag = "1")]
+        packet: Vec<TracePacket>,
+    }
+
+    #[test]
+    fn losses_before_the_first_record_are_marked_behind_the_clocks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        let mut file = (FORMAT.begin)(RecordingContext::default(), Place::at(&path).unwrap()).unwrap();
+        file.lost(1, 5).unwrap();
+        file.lost(0, 2).unwrap();
+        file.finish().unwrap();
+        let trace = Trace::decode(&*std::fs::read(path).unwrap()).unwrap();
+        let [first, marks @ .., last] = trace.packet.as_slice() else {
+            panic!("{trace:?}");
+        };
+        assert!(first.clock_snapshot.is_some() && first.first_packet_on_sequence == Some(true));
+        let marks: Vec<(Option<u32>, Option<bool>)> = marks
+            .iter()
+            .map(|packet| packet.ftrace_events.as_ref().unwrap())
+            .map(|bundle| (bundle.cpu, bundle.lost_events))
+            .collect();
+        assert_eq!(marks, [(Some(0), Some(true)), (Some(1), Some(true))]);
+        let stats = last.ftrace_stats.as_ref().unwrap();
+        let dropped: Vec<Option<u64>> = stats.cpu_stats.iter().map(|cpu| cpu.dropped_events).collect();
+        assert_eq!(dropped, [Some(2), Some(5)]);
+    }
 }

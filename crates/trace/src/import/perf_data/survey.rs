@@ -149,6 +149,11 @@ impl Survey {
         let mut input = Input::new(body);
         let (pid, _tid) = (input.u32()?, input.u32()?);
         let (start, size, offset) = (input.u64()?, input.u64()?, input.u64()?);
+        let is_long = record.kind == kind::MMAP2;
+        let file = if is_long { input.take(24)? } else { &[] };
+        if is_long {
+            input.take(8)?;
+        }
         // Not the kernel's, nor data.
         if record.about & about::MODE != about::USER || record.about & about::DATA != 0 {
             // Its place is the symbol's address; that is 0 where the kernel hides addresses.
@@ -162,14 +167,10 @@ impl Survey {
             return None;
         }
         let mut build_id = None;
-        if record.kind == kind::MMAP2 {
-            let file = input.take(24)?;
-            if record.about & about::BUILD_ID != 0 {
-                let length = usize::from(*file.first()?).min(20);
-                let id = file.get(4..4 + length)?;
-                build_id = Some(id.iter().map(|byte| format!("{byte:02x}")).collect());
-            }
-            input.take(8)?;
+        if is_long && record.about & about::BUILD_ID != 0 {
+            let length = usize::from(*file.first()?).min(20);
+            let id = file.get(4..4 + length)?;
+            build_id = Some(id.iter().map(|byte| format!("{byte:02x}")).collect());
         }
         let path = text_of(input.rest());
         let time_ns = Self::time(body, ids, &self.features.attributes);
