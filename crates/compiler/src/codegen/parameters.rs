@@ -134,7 +134,7 @@ impl Reader<'_> {
         let insts = self.function.blocks.iter().flat_map(|block| &block.insts);
         let reads = insts.filter(|inst| match &inst.op {
             Op::SlotAddress { dst, slot, .. } => *slot == self.object && !self.is_in_frame(*dst),
-            Op::Load { base, offset, .. } => self.offset(*base, *offset) == Some(word),
+            Op::Load { base, offset, .. } => self.offset(*base, *offset).is_some_and(|at| at / 8 == word / 8),
             op => op.uses().any(|v| self.offset(v, 0).is_some()),
         });
         reads.count()

@@ -353,6 +353,11 @@ impl Builder {
         self.known.insert(name.to_owned(), value);
     }
 
+    /// Forgets the values that [`Self::know`] keeps, where another path begins.
+    pub fn forget(&mut self) {
+        self.known.clear();
+    }
+
     /// The value of this name that was kept in this function.
     pub fn known(&self, name: &str) -> Option<Vreg> {
         self.known.get(name).copied()
