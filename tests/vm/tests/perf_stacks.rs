@@ -221,6 +221,32 @@ fn goroutines_have_the_stacks_of_perf() {
     assert!(!found.1.is_empty() && found.1.iter().all(has), "{:#?}", found.1);
 }
 
+/// The guest's programs lie on overlayfs, where a mapping's inode is not the file's.
+#[test]
+fn functions_of_files_on_overlayfs_are_named() {
+    let _ = fs::remove_dir_all(TRACE);
+    let event = "syscalls:sys_enter_write";
+    let recorded = kestrel(&[
+        "record",
+        "-g",
+        "-e",
+        event,
+        "-o",
+        TRACE,
+        "--",
+        "/bin/echo",
+        "named",
+    ]);
+    assert_eq!(recorded.code, Some(0), "{}", recorded.err);
+    let report = kestrel(&["report", "-g", TRACE]);
+    for said in [&recorded.err, &report.err, &report.out] {
+        assert!(!said.contains("another file lies there"), "{said}");
+    }
+    let lines = kestrel(&["print", "--format", "perf-script", TRACE]).success();
+    let is_named = |line: &str| line.contains("libc.so.6") && line.contains("write+");
+    assert!(lines.lines().any(is_named), "{lines}");
+}
+
 #[test]
 fn programs_that_are_deleted_or_elsewhere_have_the_stacks_of_perf() {
     program("/tmp/stacks_gone", build!("stacks_pie"));

@@ -250,7 +250,7 @@ impl Binaries {
         // A device may be mapped, too.
         if std::fs::metadata(&mapping).is_ok_and(|it| it.is_file())
             && let Ok(file) = File::open(mapping)
-            && file.metadata().is_ok_and(|it| it.ino() == sight.inode)
+            && files::is_of_inode(&file, sight.inode)
         {
             return Some(file);
         }
@@ -265,8 +265,8 @@ impl Binaries {
         places.extend(self.roots.iter().map(|root| root.join(inner)));
         let latest = sight.time_ns.map(|time| self.date(time));
         let is_same = |file: &File| {
-            let is_file = |it: &std::fs::Metadata| it.is_file() && it.ino() == sight.inode;
-            file.metadata().as_ref().is_ok_and(is_file)
+            file.metadata().is_ok_and(|it| it.is_file())
+                && files::is_of_inode(file, sight.inode)
                 && latest.is_none_or(|latest| changed_at(file).is_some_and(|changed| changed <= latest))
         };
         // By now the path may lead to another file.

@@ -88,6 +88,18 @@ pub fn open_in(root: &File, path: &Path) -> io::Result<Opened> {
     opened(Walk::begin_in(root.as_fd())?, path)
 }
 
+/// Whether an open file has this inode where it was mapped. Of a file on overlayfs the kernel names the inode of the layer that holds it (in `/proc/PID/maps`
+/// until 6.7, to perf still), while stat(2) may show that with the number of the layer in the upper half.
+pub fn is_of_inode(file: &File, inode: u64) -> bool {
+    /// `OVERLAYFS_SUPER_MAGIC` of `uapi/linux/magic.h`.
+    const OVERLAYFS: i64 = 0x794c_7630;
+    let Ok(about) = rustix::fs::fstat(file) else {
+        return false;
+    };
+    let is_on_overlayfs = || walk::file_system(file.as_fd()) == OVERLAYFS;
+    about.st_ino == inode || (about.st_ino & u64::from(u32::MAX) == inode && is_on_overlayfs())
+}
+
 fn opened(mut walk: Walk, path: &Path) -> io::Result<Opened> {
     let (file, path) = match walk.to(path)? {
         End::There(step) => {

@@ -312,7 +312,7 @@ fn is_of_proc(link: BorrowedFd<'_>) -> bool {
 }
 
 /// The type of the file system that a file is in; 0 where it is not known.
-fn file_system(place: BorrowedFd<'_>) -> i64 {
+pub(super) fn file_system(place: BorrowedFd<'_>) -> i64 {
     // The type's width differs between processors.
     #[allow(clippy::unnecessary_cast, reason = "another width elsewhere")]
     rustix::fs::fstatfs(place).map_or(0, |about| about.f_type as i64)
