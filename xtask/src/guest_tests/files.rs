@@ -20,22 +20,21 @@ const ON: &[(&[&str], &[&str])] = &[
     // is shared with the kernel. 7.3 stands for 7.2, too.
     (
         &["6.1", "6.12", "6.18", "7.3"],
-        &[
-            "buffers",
-            "functions",
-            "handlers",
-            "missed",
-            "objects",
-            "recover",
-            "run",
-            "shapes",
-            "tracefs_layouts",
-        ],
+        &["buffers", "functions", "missed", "recover", "run", "shapes"],
     ),
-    // What kernels do differently, but not those of long-term support among one another: attaching, modules, what stands after a kill.
+    // What kernels do differently, but not those of long-term support among one another: attaching, modules, what stands after a kill; layouts of tracefs.
     (
         &["6.1", "6.12", "7.3"],
-        &["library", "marks", "moments", "named", "session"],
+        &[
+            "handlers",
+            "library",
+            "marks",
+            "moments",
+            "named",
+            "objects",
+            "session",
+            "tracefs_layouts",
+        ],
     ),
     // What readers type is the same everywhere, and what a command does has tests of its own on other kernels.
     (&["6.1"], &["pages"]),
