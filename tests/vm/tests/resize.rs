@@ -167,7 +167,7 @@ fn handlers_that_name_a_control_group_go_on() {
     shell(&inside).success();
     std::fs::remove_dir(folder).unwrap();
     kestrel(&["buffer", "resize", "main", "128k"]).success();
-    let listed = kestrel(&["handler", "list", "resized", "--format", "json"]).success();
+    let listed = kestrel(&["handler", "list", "--session", "resized", "--format", "json"]).success();
     let handlers = listed.lines().map(serde_json::from_str::<serde_json::Value>);
     let handlers: Vec<serde_json::Value> = handlers.collect::<Result<_, _>>().unwrap();
     let maps = || {
