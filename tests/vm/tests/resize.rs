@@ -159,7 +159,7 @@ fn handlers_that_name_a_control_group_go_on() {
     );
     start("resized", &text, &catalog);
     let probe = format!("kprobe:__x64_sys_getppid {predicate} {{ @probe = count() }}");
-    kestrel(&["probe", "add", "inside", &probe]).success();
+    kestrel(&["probe", "add", "--session", "resized", "inside", &probe]).success();
     let inside = format!("echo $$ > {folder}/cgroup.procs && exec calls getppid 100");
     shell(&inside).success();
     shell("calls getppid 100").success();
@@ -181,7 +181,7 @@ fn handlers_that_name_a_control_group_go_on() {
         (Some(200), Some(200)),
         "{listed}"
     );
-    kestrel(&["probe", "remove", "inside"]).success();
+    kestrel(&["probe", "remove", "--session", "resized", "inside"]).success();
     kestrel(&["stop", "resized"]).success();
 }
 
