@@ -42,22 +42,22 @@ pub(crate) fn command_line() -> String {
 
 /// Parses the number of a process or thread of a recording.
 pub(crate) fn recorded(text: &str) -> Result<u32, String> {
-    let number = text.parse().ok();
-    number.ok_or_else(|| format!("`{text}` is not a number; threads by name are `--comm NAME`"))
+    number(text, "threads by name are `--comm NAME`")
 }
 
 /// Parses the number of a process or thread of a recording, for commands that choose no threads by name.
 pub(crate) fn recorded_thread(text: &str) -> Result<u32, String> {
-    let number = text.parse().ok();
-    number.ok_or_else(|| {
-        format!("`{text}` is not a number; `kestrel sched latency` lists those of the recording")
-    })
+    number(text, "`kestrel sched latency` lists those of the recording")
 }
 
 /// Parses the number of a process or thread.
 pub(crate) fn pid(text: &str) -> Result<u32, String> {
+    number(text, "`pidof NAME` prints those of a program")
+}
+
+fn number(text: &str, hint: &str) -> Result<u32, String> {
     let number = text.parse().ok();
-    number.ok_or_else(|| format!("`{text}` is not a number, as `pidof NAME` prints it"))
+    number.ok_or_else(|| format!("`{text}` is not a number; {hint}"))
 }
 
 /// The value of a long option of this process as it was typed.

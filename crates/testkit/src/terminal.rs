@@ -241,7 +241,7 @@ pub fn closed(command: Command, enough: impl Fn(&str) -> bool) -> ExitStatus {
 pub fn plain(command: Command, kind: &str) -> (ExitStatus, String) {
     let (mut child, mut ours) = on(command, kind);
     let (mut said, mut part) = (Vec::new(), [0; 4096]);
-    // Reading fails when nobody holds the other end any more.
+    // Reading fails as soon as the last process has closed the other end.
     while let Ok(length @ 1..) = ours.read(&mut part) {
         said.extend_from_slice(&part[..length]);
     }

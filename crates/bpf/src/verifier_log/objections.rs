@@ -10,14 +10,21 @@ struct Objection {
     advice: Option<&'static str>,
 }
 
+// Advice of several objections.
+const NO_SUCH_TYPE: &str = "this kernel's types have no such field, enumerator or type: ask with bpf_core_field_exists() first, or declare the older name as a second struct NAME___old";
+const BOUND_INDEX: &str =
+    "bound the index where the compiler cannot move the check away: `if (i >= N) return 0;` or `i &= N - 1;`";
+const BOUND_LOOPS: &str =
+    "bound loops lower, split the work with bpf_loop() or into several programs and tail calls";
+const UNLOCK: &str = "call bpf_spin_unlock() on every path, and nothing that may fail before it";
+const GPL: &str = "declare a GPL-compatible license: `char LICENSE[] SEC(\"license\") = \"GPL\";`";
+
 /// Sorted from the particular to the general where one message matches several.
 const OBJECTIONS: &[Objection] = &[
     Objection {
         needles: &[&["failed to resolve CO-RE relocation"]],
         meaning: None,
-        advice: Some(
-            "this kernel's types have no such field, enumerator or type: ask with bpf_core_field_exists() first, or declare the older name as a second struct NAME___old",
-        ),
+        advice: Some(NO_SUCH_TYPE),
     },
     Objection {
         needles: &[&["!read_ok"]],
@@ -59,16 +66,12 @@ const OBJECTIONS: &[Objection] = &[
     Objection {
         needles: &[&["invalid access to map value"]],
         meaning: Some("the access may lie outside of the map's value; its offset needs a bound"),
-        advice: Some(
-            "bound the index where the compiler cannot move the check away: `if (i >= N) return 0;` or `i &= N - 1;`",
-        ),
+        advice: Some(BOUND_INDEX),
     },
     Objection {
         needles: &[&["outside of the allowed memory range"]],
         meaning: Some("the access may lie outside of the memory; its offset needs a bound"),
-        advice: Some(
-            "bound the index where the compiler cannot move the check away: `if (i >= N) return 0;` or `i &= N - 1;`",
-        ),
+        advice: Some(BOUND_INDEX),
     },
     Objection {
         needles: &[&["unbounded memory access"]],
@@ -217,16 +220,12 @@ const OBJECTIONS: &[Objection] = &[
     Objection {
         needles: &[&["program is too large"]],
         meaning: Some("checking the program takes more than a million steps"),
-        advice: Some(
-            "bound loops lower, split the work with bpf_loop() or into several programs and tail calls",
-        ),
+        advice: Some(BOUND_LOOPS),
     },
     Objection {
         needles: &[&["too complex"]],
         meaning: Some("checking the program takes too many branches"),
-        advice: Some(
-            "bound loops lower, split the work with bpf_loop() or into several programs and tail calls",
-        ),
+        advice: Some(BOUND_LOOPS),
     },
     Objection {
         needles: &[&["jump out of range"]],
@@ -256,9 +255,7 @@ const OBJECTIONS: &[Objection] = &[
     Objection {
         needles: &[&["invalid func unknown#195896080"]],
         meaning: Some("it uses a field, type or value that this kernel does not have (CO-RE)"),
-        advice: Some(
-            "this kernel's types have no such field, enumerator or type: ask with bpf_core_field_exists() first, or declare the older name as a second struct NAME___old",
-        ),
+        advice: Some(NO_SUCH_TYPE),
     },
     Objection {
         needles: &[&["invalid func unknown"]],
@@ -287,12 +284,12 @@ const OBJECTIONS: &[Objection] = &[
     Objection {
         needles: &[&["bpf_spin_unlock is missing"]],
         meaning: Some("a lock that was taken is not given back on every path"),
-        advice: Some("call bpf_spin_unlock() on every path, and nothing that may fail before it"),
+        advice: Some(UNLOCK),
     },
     Objection {
         needles: &[&["bpf_spin_lock-ed region"]],
         meaning: Some("a lock that was taken is not given back before this"),
-        advice: Some("call bpf_spin_unlock() on every path, and nothing that may fail before it"),
+        advice: Some(UNLOCK),
     },
     Objection {
         needles: &[&["might sleep in a non-sleepable"]],
@@ -331,12 +328,12 @@ const OBJECTIONS: &[Objection] = &[
     Objection {
         needles: &[&["must be called from GPL"]],
         meaning: Some("the helper asks for a program with a GPL-compatible licence"),
-        advice: Some("declare a GPL-compatible license: `char LICENSE[] SEC(\"license\") = \"GPL\";`"),
+        advice: Some(GPL),
     },
     Objection {
         needles: &[&["GPL compatible"]],
         meaning: None,
-        advice: Some("declare a GPL-compatible license: `char LICENSE[] SEC(\"license\") = \"GPL\";`"),
+        advice: Some(GPL),
     },
     Objection {
         needles: &[&["has no valid kptr"]],

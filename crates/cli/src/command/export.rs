@@ -57,7 +57,7 @@ fn file() -> impl TypedValueParser<Value = PathBuf> {
 
 /// Runs `kestrel export`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let target = convert::target(&options.format).unwrap_or(&FORMATS[0]);
+    let target = convert::find_format(&options.format).unwrap_or(&FORMATS[0]);
     let path = options.output.clone().unwrap_or_else(|| target.file.into());
     opening::ensure_not_input(&options.trace.path, &path)?;
     let mut trace = opening::open(&options.trace.path)?;

@@ -106,7 +106,7 @@ impl FullScreen {
         readable::wait(&awaited, left);
         self.signals.clear();
         let mut woken = WakeCause {
-            // A closed terminal sends no signal to who is not of its session.
+            // A closed terminal signals the processes of its session alone.
             ended: self.signals.ended() || readable::has_hung_up(keys),
             paused: self.signals.take_pause(),
             ..WakeCause::default()

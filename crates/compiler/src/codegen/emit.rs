@@ -4,7 +4,7 @@ use super::allocate::{Allocation, Location};
 use super::frame::Frame;
 use super::live::{Live, arguments};
 use super::moves;
-use super::parameters::{self, Taken};
+use super::parameters::{self, RegisterLoads};
 use crate::ir::{AluOp, AtomicOp, Bits, BlockId, Condition, End, Function, Op, Operand, Vreg, Width};
 use kestrel_bpf::asm::{Assembler, Label};
 use kestrel_bpf::code::Code;
@@ -68,7 +68,7 @@ fn emit_function(mut asm: Assembler, placed: &Placed<'_>, functions: &Functions<
         allocation: placed.allocation,
         frame: placed.frame,
     };
-    let taken = Taken::of(function, placed.allocation);
+    let taken = RegisterLoads::of(function, placed.allocation);
     emitter.entry(function, &taken);
     let live = placed.live;
     for (at, id) in live.order.iter().enumerate() {
@@ -108,7 +108,7 @@ impl Emitter<'_> {
     }
 
     /// The context is in register 1 at the entry; what a function that is called back is given is kept in its frame.
-    fn entry(&mut self, function: &Function, taken: &Taken) {
+    fn entry(&mut self, function: &Function, taken: &RegisterLoads) {
         if let Some(parameters) = function.parameters {
             for (place, register) in (0..).zip(parameters::registers(parameters)) {
                 if taken.is_stored(place) {

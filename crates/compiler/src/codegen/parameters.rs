@@ -1,5 +1,5 @@
-//! Parameters of functions: they are stored in the frame at the entry, but for those that the function takes out of it before anything else, which it takes
-//! from their registers.
+//! Parameters of functions: stored in the frame at the entry, except for those that the function loads before anything else: such loads become moves from the
+//! parameters' registers.
 
 use super::allocate::{Allocation, Location};
 use super::emit::ARGUMENTS;
@@ -12,16 +12,16 @@ pub(super) fn registers(parameters: Parameters) -> impl Iterator<Item = Reg> {
     ARGUMENTS.into_iter().skip(first).take(parameters.count.into())
 }
 
-/// The loads of a function's first block that find a parameter in its register still.
+/// Loads of parameters at the start of a function, which its registers still hold.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct RegisterLoads {
     /// By instruction of the first block.
     loads: Vec<Option<Reg>>,
     /// By parameter: whether it is stored in the frame.
     stored: Vec<bool>,
 }
 
-impl Taken {
+impl RegisterLoads {
     pub(super) fn of(function: &Function, allocation: &Allocation) -> Self {
         let Some(parameters) = function.parameters else {
             return Self::default();

@@ -32,7 +32,7 @@ impl Interrupt {
         self.flag.load(Ordering::Relaxed)
     }
 
-    /// The flag itself, for who cannot know of signals.
+    /// The flag that the signal sets, for code below that does not know signals.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.flag)
     }

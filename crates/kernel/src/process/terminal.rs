@@ -22,7 +22,7 @@ impl TerminalSignals {
     /// From now on `SIGINT`, `SIGTERM` and `SIGHUP` ask for the end, `SIGTSTP` for a pause, instead of having their way with the process.
     ///
     /// A second signal that asks for the end ends the process at once: while a view fills the terminal ([`TerminalSignals::set_full_screen`]) it gets the settings back that
-    /// it has now, and `farewell` is written to it. So it does before `SIGQUIT` has its way.
+    /// it has now, and `farewell` is written to it. The same is done before `SIGQUIT` ends the process.
     ///
     /// # Errors
     /// [`Error::System`]: `ENOTTY` where it is no terminal.

@@ -38,7 +38,7 @@ pub static FORMATS: &[ConversionFormat] = &[
 ];
 
 /// The format of that name.
-pub fn target(name: &str) -> Option<&'static ConversionFormat> {
+pub fn find_format(name: &str) -> Option<&'static ConversionFormat> {
     FORMATS.iter().find(|target| target.name == name)
 }
 

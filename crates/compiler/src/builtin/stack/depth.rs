@@ -7,7 +7,7 @@ use crate::lang::ast;
 use crate::lang::diag::{Diagnostic, nearest};
 use kestrel_trace::layout::{Space, StackMode};
 
-/// Default of `kernel.perf_event_max_stack`, and what is taken where nothing is said.
+/// Frames of a stack whose depth is not given: the default of `kernel.perf_event_max_stack`.
 const DEFAULT_DEPTH: u32 = 127;
 /// The deepest that a program may ask for, as in bpftrace: frames beyond the kernel's limit are not there to be kept.
 const MAX_DEPTH: u32 = 1024;

@@ -177,7 +177,7 @@ impl Lower<'_> {
         self.b.materialize(number)
     }
 
-    /// Whether it is an event that the string names: its number is compared with theirs.
+    /// Whether it is an event that the source names: its number is compared with theirs.
     pub(super) fn event_is(&mut self, what: EventName, text: &str) -> Result<Vreg, Error> {
         let (first, stride) = match self.context.number {
             EventNumber::Constant(number) => (number, 1),
