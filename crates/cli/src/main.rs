@@ -85,25 +85,6 @@ fn help_footer() -> String {
     format!("{EXAMPLES}\n\n{}\n\n{}", exit::CODES, exit::OTHERS)
 }
 
-/// Commands that change no session: they take `--wait` and do not show it.
-const WITHOUT_SESSIONS: &[&str] = &[
-    "list",
-    "record",
-    "run",
-    "stat",
-    "print",
-    "report",
-    "cut",
-    "merge",
-    "export",
-    "sched",
-    "bpf",
-    "recover",
-    "mark",
-    "doctor",
-    "completions",
-];
-
 /// The definition of the command line.
 fn definition() -> clap::Command {
     let whole = Arguments::command();
@@ -111,7 +92,7 @@ fn definition() -> clap::Command {
     let Some(wait) = wait.cloned().map(|wait| wait.hide(true)) else {
         return whole;
     };
-    WITHOUT_SESSIONS.iter().fold(whole, |whole, name| {
+    command::WITHOUT_SESSIONS.iter().fold(whole, |whole, name| {
         whole.mut_subcommand(name, |command| command.arg(wait.clone()))
     })
 }

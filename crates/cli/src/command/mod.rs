@@ -95,6 +95,25 @@ pub(crate) enum Command {
     Man(man::Options),
 }
 
+/// Commands that change no session: their help leaves out `--wait`, which they accept.
+pub(crate) const WITHOUT_SESSIONS: &[&str] = &[
+    "list",
+    "record",
+    "run",
+    "stat",
+    "print",
+    "report",
+    "cut",
+    "merge",
+    "export",
+    "sched",
+    "bpf",
+    "recover",
+    "mark",
+    "doctor",
+    "completions",
+];
+
 /// Runs a command; manual pages and completions are made from the definition of the command line.
 pub(crate) fn run(command: Command, definition: fn() -> clap::Command) -> Result<Exit, Failure> {
     match command {
