@@ -3,6 +3,7 @@
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::catalog::counter_kind;
+use kestrel::kernel::perf::Software;
 
 /// Options for samples.
 #[derive(Args, Debug)]
@@ -14,9 +15,6 @@ pub(crate) struct Sampling {
     #[arg(short = 'c', long, value_name = "COUNT", conflicts_with = "table", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 }
-
-/// Counters that are clocks: a sample in so many of their ns is so many a second.
-const CLOCKS: [&str; 4] = ["cpu-clock", "cpu", "task-clock", "software:cpu-clock"];
 
 impl Sampling {
     /// The events to record: those named, counters in the language's spelling; a clock's where only a frequency is given.
@@ -62,7 +60,10 @@ impl Sampling {
             return Ok(None);
         };
         let event = match (self.frequency, self.count) {
-            (Some(hertz), _) if CLOCKS.contains(&name) => format!("profile:hz:{hertz}"),
+            // The frequency of a counter that counts time is a timer's.
+            (Some(hertz), _) if Software::find(counter).is_some_and(Software::counts_time) => {
+                format!("profile:hz:{hertz}")
+            }
             (Some(_), _) => {
                 let failure = format!("cannot sample {name} by a frequency: it is counted, not timed");
                 let hint = format!(
@@ -113,6 +114,9 @@ mod tests {
             one(Some(49), None, "cpu-clock { record(ustack) }"),
             "profile:hz:49 { record(ustack) }"
         );
+        for clock in ["task-clock", "cpu", "software:cpu", "software:task-clock"] {
+            assert_eq!(one(Some(49), None, clock), "profile:hz:49");
+        }
         assert_eq!(one(None, None, "sched:sched_switch"), "sched:sched_switch");
         assert_eq!(
             one(None, None, "software:page-faults:3"),

@@ -183,7 +183,7 @@ pub enum Order {
     Swap,
 }
 
-/// Atomic read-modify-write operations; all but plain `Add`, `Or`, `And`, `Xor` need Linux 5.12.
+/// Atomic read-modify-write operations; all but plain `Add` (the older `BPF_XADD`) need Linux 5.12.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Atomic {
     /// `*p += src`.
@@ -219,7 +219,7 @@ pub enum Imm64 {
     MapValue,
     /// A kernel variable by its BTF id.
     BtfId,
-    /// A function of this program, relative to the next instruction.
+    /// A function of this program, relative to the load's second slot.
     Function,
     /// A map by its place in the `fd_array`.
     MapIndex,

@@ -29,7 +29,7 @@ const PROFILE: Profile = Profile {
         loadable: None,
     },
     letter: 't',
-    // Programs of a perf event share one guard, which others on the event would meet, too.
+    // All programs of perf events share one guard per CPU (`bpf_prog_active`), so a second program would be skipped with the first.
     preempted: Preempted::Never,
     guarded: true,
     maxactive: None,

@@ -332,15 +332,17 @@ impl Work for LiveTrace {
         } = self;
         lines.poll()?;
         perform.poll()?;
+        let mut behind_exit = 0;
         let mut show = |mut session: &Session, record: &Record<'_>| {
             tally.seen.insert((record.event.id.0, record.cpu));
+            if exit.is_some() {
+                behind_exit += 1;
+                return Ok(());
+            }
             match &record.event.action {
                 None => lines.record(record, out)?,
-                // What comes behind `exit` in time is printed no more.
                 Some(action) if is_output(&action.verb) => {
-                    if exit.is_none()
-                        && let Outcome::Exit(code) = perform.record(&mut session, record)?
-                    {
+                    if let Outcome::Exit(code) = perform.record(&mut session, record)? {
                         *exit = Some(code);
                     }
                     out.append(&mut perform.out);
@@ -375,7 +377,7 @@ impl Work for LiveTrace {
                 self.status.aside(print);
             }
         }
-        self.tally.records += came as u64;
+        self.tally.records += came as u64 - behind_exit;
         self.tally.lost += full + frozen;
         self.lines.report_unnamed();
         if !last {
@@ -426,9 +428,10 @@ impl Work for WatchedSession {
             self.pause = POLL_INTERVAL;
             return Ok(Duration::ZERO);
         }
-        if !watch.has_waiting() {
-            self.pause = LONGEST_PAUSE.min(2 * self.pause);
-        }
+        self.pause = match watch.has_waiting() {
+            true => POLL_INTERVAL,
+            false => LONGEST_PAUSE.min(2 * self.pause),
+        };
         Ok(self.lines.longest(self.pause))
     }
 

@@ -48,11 +48,6 @@ pub(super) const RECORDS: &[Help] = &[
 pub(super) const LATENCIES: &[Help] = &[
     help("Enter", "records", "latencies: the records of both events"),
     help("h", "histogram", "latencies: how long how many of them took"),
-    help(
-        "p",
-        "other pair",
-        "latencies: from one event to another: BEGIN,END[,KEY]",
-    ),
     keys::FIND,
     keys::SORT,
     keys::REVERSE,
@@ -107,7 +102,9 @@ pub(super) const ALWAYS: &[Help] = &[
 
 /// All keys, as the help shows them.
 pub(super) fn all() -> Vec<Help> {
-    let of_latencies = LATENCIES.iter().filter(|help| help.key == "h");
+    let of_latencies = LATENCIES
+        .iter()
+        .filter(|help| TABLES.iter().all(|of_tables| of_tables.about != help.about));
     let lists = [ALWAYS, TABLES, GRAPH].into_iter().flatten();
     lists.chain(of_latencies).chain(RECORDS).copied().collect()
 }

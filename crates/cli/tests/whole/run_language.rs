@@ -68,6 +68,12 @@ fn bools_are_no_integers() {
 }
 
 #[test]
+fn a_byte_of_an_array_is_a_bool_where_it_is_not_zero() {
+    let program = "begin { $a = (uint8[1])2; $b = (bool)$a; print($b); print($b == true); print((bool)(uint8[1])0); exit(); }";
+    assert_eq!(printed(program), "true\ntrue\nfalse");
+}
+
+#[test]
 fn numbers_of_loops_are_as_wide_as_their_range() {
     needs_tracing!();
     let full = |range: &str| {

@@ -169,7 +169,14 @@ impl Checker<'_> {
                     offset: i64::from(offset),
                     access,
                 };
-                self.value_at(spot, ty, span)
+                match ty {
+                    // Any byte but 0 is true, as where a number is cast.
+                    Type::Bool => {
+                        let number = self.value_at(spot, Type::integer(size as u8, false), span)?;
+                        Ok(self.converted(number, Type::Bool, span))
+                    }
+                    ty => self.value_at(spot, ty, span),
+                }
             }
             _ => Err(self.error(span, "this value lies nowhere in memory")),
         }

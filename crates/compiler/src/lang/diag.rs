@@ -298,7 +298,11 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .into_iter()
         .filter_map(|candidate| {
             let tolerance = (wanted.len().max(candidate.len()) / 3).max(1);
-            let contains = wanted.len() >= 3 && candidate.contains(wanted.as_str());
+            let contains = wanted.len() >= 3
+                && candidate
+                    .as_bytes()
+                    .windows(wanted.len())
+                    .any(|part| part.eq_ignore_ascii_case(wanted.as_bytes()));
             // Most of a kernel's names have too many different letters to come close, which is quicker to see than the edit distance.
             if !contains && letters.distance(candidate) > tolerance {
                 return None;
@@ -432,6 +436,7 @@ mod tests {
     #[test]
     fn nearest_names_come_first() {
         assert_eq!(nearest("pidd", ["pid", "tid", "comm"]), ["pid"]);
+        assert_eq!(nearest("PROT", ["PROT_READ"]), ["PROT_READ"]);
         assert_eq!(nearest("prev_co", ["prev_comm", "prev_pid"]), ["prev_comm"]);
         assert_eq!(did_you_mean("zzz", ["pid"]), None);
         assert_eq!(nearest("größe", ["größer", "grösse", "x"]), ["größer", "grösse"]);

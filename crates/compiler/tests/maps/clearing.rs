@@ -31,6 +31,14 @@ fn handlers_share_maps() {
 }
 
 #[test]
+fn a_sum_that_comes_back_to_zero_is_shown() {
+    let mut maps = Maps::new(&["{ @x = -1 }", "{ @x++ }"]);
+    maps.run(0, 0, &[]);
+    maps.run(1, 0, &[]);
+    assert_eq!(maps.text("x"), "@x: 0\n");
+}
+
+#[test]
 fn pointers_keep_what_they_point_to() {
     let mut maps = Maps::new(&[
         "{ @file[tid] = args.file }",

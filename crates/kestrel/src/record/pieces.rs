@@ -50,6 +50,14 @@ impl Totals {
             frozen: self.frozen.saturating_sub(before.frozen),
         }
     }
+
+    /// Without the records of buffers that overwrite: they are written to the last directory, whose summary says what was overwritten.
+    fn of_streams(mut self) -> Self {
+        for counts in self.tally.values_mut() {
+            counts.recorded = 0;
+        }
+        self
+    }
 }
 
 /// Events lost because their buffer was frozen, so far.
@@ -68,18 +76,19 @@ impl Recorder {
     /// overwrite are written at the end only.
     ///
     /// # Errors
-    /// When the new directory cannot be made: then the old one is written on. As [`Recorder::poll`] where the old one cannot be written.
+    /// When the new directory cannot be made, or counts cannot be read: then the old one is written on. As [`Recorder::poll`] where the old one cannot be written.
     pub fn switch(&mut self, path: &Path) -> Result<()> {
         let next = begin(&self.session, path, false, self.level)?;
-        if let Err(error) = self.close() {
-            // Nothing was written to it.
-            _ = directory::discard(path);
-            return Err(error);
-        }
-        let (totals, at_least) = self.totals()?;
+        // Nothing that can fail comes behind this: a writer that is taken out of the recorder must be finished.
+        let (totals, at_least, names, threads) = match self.end_of_directory() {
+            Ok(end) => end,
+            Err(error) => {
+                // Nothing was written to it.
+                _ = directory::discard(path);
+                return Err(error);
+            }
+        };
         let clocks = ClockPair::now();
-        let mut names = self.names.clone();
-        names.extend(self.session.thread_names()?);
         self.before = self.written();
         let ending = Ending {
             path: std::mem::replace(&mut self.path, path.to_owned()),
@@ -87,9 +96,9 @@ impl Recorder {
             names,
             code: self.code.clone(),
             host: self.session.host().clone(),
-            totals: totals.since(&self.counted),
+            totals: totals.since(&self.counted).of_streams(),
             at_least,
-            threads: self.session.target_threads()?,
+            threads,
             started_ns: self.clocks.realtime,
             duration_ns: self.begun.elapsed().as_nanos() as u64,
         };
@@ -98,6 +107,17 @@ impl Recorder {
         self.begun = Instant::now();
         self.endings.push(Ended::begin(ending));
         Ok(())
+    }
+
+    /// Writes all that there is to the directory at hand, and asks what its summary needs: totals, whether more hits may have been missed, names of threads,
+    /// the threads that the recording is about.
+    #[expect(clippy::type_complexity)]
+    fn end_of_directory(&mut self) -> Result<(Totals, bool, Processes, Option<Vec<u32>>)> {
+        self.close()?;
+        let (totals, at_least) = self.totals()?;
+        let mut names = self.names.clone();
+        names.extend(self.session.thread_names()?);
+        Ok((totals, at_least, names, self.session.target_threads()?))
     }
 
     /// Writes all that there is to the directory at hand.

@@ -85,6 +85,7 @@ pub(crate) static COMMON_FLAGS: Builtin = Builtin {
             .parts
             .into_iter()
             .map(|(mask, flag)| bit(test(&count, mask, CompareOp::NotEqual), flag));
+        // The kernel's own column has 0x20 for this bit, and 4 for a flag of the thread that is set and cleared with it most of the time.
         let needed = bit(
             test(&count, bits.no_resched, CompareOp::Equal),
             trace_flag::NEED_RESCHED,

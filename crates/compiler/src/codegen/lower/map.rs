@@ -21,8 +21,8 @@ use kestrel_trace::layout::{FieldType, Frames, Space};
 
 /// `BPF_NOEXIST`.
 const NEW: i64 = 1;
-/// How often a maximum is tried again when an interrupt changed it meanwhile.
-const TRIES: u32 = 4;
+/// Attempts to raise a word (a maximum, or the complement of a minimum) that interrupts change meanwhile.
+const RAISE_ATTEMPTS: u32 = 4;
 
 impl Lower<'_> {
     /// Changes a map.
@@ -30,7 +30,7 @@ impl Lower<'_> {
         match change {
             MapChange::Set(value) => self.set(place, value),
             MapChange::Add(value) => {
-                // Where only more than 0 is added, no sum is 0.
+                // What a map without a mark holds is not negative, so a positive addend leaves no 0.
                 let marks = value.constant().is_none_or(|known| known.cast_signed() <= 0);
                 let value = self.value(value)?;
                 if marks {
@@ -458,7 +458,7 @@ impl Lower<'_> {
     /// Keeps the greater of a word and `rank`; goes to `lost` where interrupts keep changing it.
     pub(crate) fn raise_word(&mut self, at: Vreg, offset: i16, rank: Vreg, lost: BlockId) {
         let end = self.b.block();
-        for _ in 0..TRIES {
+        for _ in 0..RAISE_ATTEMPTS {
             let current = self.b.load(Width::B8, at, offset);
             self.b.branch_if(Condition::GreaterEqual, current, rank, end);
             let was = self.b.compare_exchange(Width::B8, at, offset, current, rank);
@@ -498,10 +498,10 @@ impl Lower<'_> {
     }
 }
 
-/// Whether a value is known not to be kept as zeroes.
+/// Whether a value is known not to be kept as zeroes, and not to become them by a positive addend: a negative number would.
 fn is_never_zeroes(value: &Expr) -> bool {
     match &value.kind {
         ExprKind::ConstantBytes(text) => text.first().is_some_and(|byte| *byte != 0),
-        _ => value.constant().is_some_and(|known| known != 0),
+        _ => value.constant().is_some_and(|known| known.cast_signed() > 0),
     }
 }
