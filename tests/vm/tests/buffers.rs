@@ -313,14 +313,19 @@ fn buffers_are_made_used_and_removed_while_events_come() {
     );
     std::fs::write(
         "/tmp/later.kst",
-        r#"table later { syscalls:sys_enter_getppid /comm == "calls"/ { record(pid, to("stream")) } }"#,
+        r#"table later {
+            syscalls:sys_enter_getppid /comm == "calls"/ { record(pid, to("\x73tream")) }
+            syscalls:sys_exit_getppid /pid == 0/ { notify("other") }
+        }"#,
     )
     .unwrap();
+    session.buffer("create", &["other", "64K"]);
     kestrel(&["table", "load", "/tmp/later.kst", "--session", "made"]).success();
     kestrel(&["table", "use", "later", "--session", "made"]).success();
     calls();
     about(session.dump(&["--buffer", "stream"]).0.len(), 10);
     refused("remove", "stream", "handlers of later name it");
+    session.buffer("remove", &["other"]);
     kestrel(&["buffer", "resize", "stream", "128K", "--session", "made"]).success();
     calls();
     about(session.dump(&["--buffer", "stream"]).0.len(), 20);

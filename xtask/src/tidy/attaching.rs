@@ -1,6 +1,6 @@
 //! The rule that programs are attached in one place: only the rooms here make links and perf events.
 
-use super::files::rust;
+use super::files::{rust, without_tests};
 use anyhow::Result;
 
 /// Where links are made, each with its reason.
@@ -9,7 +9,7 @@ const ROOMS: &[&str] = &[
     "crates/kernel/",
     // The attach layer: one file per mechanism.
     "crates/catalog/src/attach/",
-    // What only objects have: an iterator walks a map or cgroup that is open, which no state can keep and no event of a table means.
+    // An object's iterator walks a map or a control group that is open, which no state of a session can keep.
     "crates/object/src/attach/iterator.rs",
     // Events that only count: no program is put on them.
     "crates/kestrel/src/stat/counters.rs",
@@ -26,8 +26,8 @@ fn in_file(file: &str, text: &str) -> Vec<String> {
     if !product || ROOMS.iter().any(|room| file.starts_with(room)) {
         return Vec::new();
     }
-    let tests = text.find("#[cfg(test)]").unwrap_or(text.len());
-    let lines = text[..tests].lines().zip(1..);
+    let text = without_tests(text);
+    let lines = text.lines().zip(1..);
     let made = lines.filter(|(line, _)| {
         let makes = |kind: &str| {
             line.match_indices(kind).any(|(at, _)| {

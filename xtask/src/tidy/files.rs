@@ -50,6 +50,31 @@ pub(super) fn text(file: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// A formatted file of Rust with blank lines in the place of what only tests compile: every item behind `#[cfg(test)]`.
+pub(super) fn without_tests(text: &str) -> String {
+    let indentation = |line: &str| line.len() - line.trim_start().len();
+    let mut product = String::with_capacity(text.len());
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.trim() != "#[cfg(test)]" {
+            product.push_str(line);
+            product.push('\n');
+            continue;
+        }
+        product.push('\n');
+        let mut item = None;
+        for line in lines.by_ref() {
+            product.push('\n');
+            let begins_at = *item.get_or_insert(indentation(line));
+            let attribute = line.trim_start().starts_with('#');
+            if !attribute && indentation(line) == begins_at && line.ends_with([';', '}', ',']) {
+                break;
+            }
+        }
+    }
+    product
+}
+
 /// Files of Rust, with their text.
 pub(super) fn rust() -> Result<Vec<(String, String)>> {
     let files = files()?.into_iter().filter(|file| file.ends_with(".rs"));
@@ -95,4 +120,15 @@ pub(super) fn sizes() -> Result<Vec<String>> {
         (lines > LONGEST).then(|| format!("{file} has {lines} lines, more than {LONGEST}"))
     }));
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_items_of_tests_are_taken_out() {
+        let text = "a\n#[cfg(test)]\nmod tests;\nb {\n    #[cfg(test)]\n    #[allow(x)]\n    fn c() {\n        d();\n    }\n    e\n}\n";
+        assert_eq!(without_tests(text), "a\n\n\nb {\n\n\n\n\n\n    e\n}\n");
+    }
 }

@@ -26,16 +26,26 @@ pub(super) fn floors() -> Result<Vec<String>> {
             crates.entry(sources).or_default().push((rest.to_owned(), text));
         }
     }
+    Ok(broken_in(&crates))
+}
+
+/// What is wrong in these crates' files, by the folders of their sources.
+fn broken_in(crates: &BTreeMap<String, Vec<(String, String)>>) -> Vec<String> {
     let mut broken = Vec::new();
-    for (sources, files) in &crates {
+    for (sources, files) in crates {
         let house = House::new(files);
         if let Some(order) = ORDERS.iter().find(|order| order.sources == sources) {
             broken.extend(house.upward(order));
+        } else if sources != OF_TESTS {
+            broken.push(format!("{sources} has no order of rooms"));
         }
         broken.extend(house.circles(sources));
     }
-    Ok(broken)
+    broken
 }
+
+/// Helpers of tests: files beside each other.
+const OF_TESTS: &str = "crates/testkit/src/";
 
 /// One crate's files as modules.
 struct House {
@@ -219,6 +229,40 @@ mod tests {
             house.upward(&order(&["command"])),
             ["s/command/a.rs imports command/b/c.rs, which stands beside it"]
         );
+    }
+
+    #[test]
+    fn every_crate_has_an_order_and_every_room_a_place_in_it() {
+        let crates = [
+            ("crates/new/src/", "a.rs"),
+            ("crates/layout/src/", "a.rs"),
+            (OF_TESTS, "a.rs"),
+        ];
+        let crates = crates.map(|(sources, file)| {
+            let text = "use crate::attic::X;\n".to_owned();
+            (
+                sources.to_owned(),
+                vec![(file.to_owned(), text), ("attic.rs".to_owned(), String::new())],
+            )
+        });
+        let crates: BTreeMap<_, _> = crates.into_iter().collect();
+        assert_eq!(
+            broken_in(&crates),
+            [
+                "crates/layout/src/a is not in the order of rooms",
+                "crates/new/src/ has no order of rooms"
+            ]
+        );
+    }
+
+    #[test]
+    fn imports_behind_the_line_of_the_tests_module_are_seen() {
+        let house = house(&[
+            ("low.rs", "#[cfg(test)]\nmod tests;\nuse crate::high::X;\n"),
+            ("high.rs", ""),
+        ]);
+        let from = |imports: &Imports| imports.values().map(BTreeSet::len).sum::<usize>();
+        assert_eq!(from(&house.imports), 1);
     }
 
     #[test]

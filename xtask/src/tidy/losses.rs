@@ -1,6 +1,6 @@
 //! The rule about the words for losses: what people and programs read says *lost*, *overwritten*, *missed*, *truncated*, *absent*, and no other word for a count.
 
-use super::files::rust;
+use super::files::{rust, without_tests};
 use anyhow::Result;
 
 /// Other words for the same counts, and the one to use.
@@ -19,8 +19,8 @@ pub(super) fn losses() -> Result<Vec<String>> {
 }
 
 fn in_file(file: &str, text: &str) -> Vec<String> {
-    let tests = text.find("#[cfg(test)]").unwrap_or(text.len());
-    let lines = text[..tests].lines().zip(1..);
+    let text = without_tests(text);
+    let lines = text.lines().zip(1..);
     let broken = lines.flat_map(|(line, number)| {
         OTHERS.iter().filter_map(move |(other, word)| {
             let named = is_count(line, other) || is_key(line, other) || is_metric(line, other);

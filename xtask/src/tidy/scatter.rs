@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 
-use super::files::rust;
+use super::files::{rust, without_tests};
 
 /// A table of named things and where its rows stand.
 struct Table {
@@ -40,7 +40,7 @@ const TABLES: &[Table] = &[
 pub(super) fn scatter() -> Result<Vec<String>> {
     let sources: Vec<(String, String)> = rust()?
         .into_iter()
-        .map(|(file, text)| (file, product(&text).to_owned()))
+        .map(|(file, text)| (file, without_tests(&text)))
         .collect();
     let mut broken = Vec::new();
     for table in TABLES {
@@ -54,11 +54,6 @@ pub(super) fn scatter() -> Result<Vec<String>> {
         broken.extend(scattered(table, &rows, &sources));
     }
     Ok(broken)
-}
-
-/// A file without its tests.
-fn product(text: &str) -> &str {
-    text.split("#[cfg(test)]").next().unwrap_or(text)
 }
 
 /// Every name with the files in which a row declares it: as a field (`name: "pid",`), as what `fn name` gives, or before its aliases (`KindRow::new("hardware", &["h"], 1)`).

@@ -60,6 +60,7 @@ fn shown(catalog: &Catalog, path: &str, process: Option<u32>) -> Result<String> 
     {
         // A process may see another tree of files.
         let inside = format!("/proc/{process}/root{}", found.display());
+        let inside = catalog.host().path(&inside).display().to_string();
         if files::open(Path::new(&inside)).is_ok() {
             return Ok(inside);
         }
@@ -125,7 +126,8 @@ fn mapped(catalog: &Catalog, process: u32, pattern: &str) -> Result<Vec<String>>
         .filter(|path| wanted(path))
         .collect();
     let found = paths.into_iter().filter_map(|path| {
-        let inside = format!("/proc/{process}/root{path}");
+        let inside = catalog.host().path(format!("/proc/{process}/root{path}"));
+        let inside = inside.display().to_string();
         // A link inside of another process's tree leads to a file of that tree.
         let theirs = ordinary(&inside)?.metadata().ok()?;
         let same =

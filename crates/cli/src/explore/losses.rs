@@ -12,7 +12,7 @@ pub(super) fn losses_line(report: &Report) -> String {
     for (count, what) in [
         (report.overwritten(), "overwritten"),
         (report.absent(), "absent"),
-        (report.losses.packets_missing, "absent packets"),
+        (report.losses.packets_absent, "absent packets"),
         (report.losses.packets_damaged, "damaged packets"),
     ] {
         if count > 0 {

@@ -62,7 +62,7 @@ pub(crate) fn missing<R: Source>(reader: &Reader<R>, summary: Option<&Summary>) 
 fn lost_in_packets(losses: &Losses, lost: u64, frozen: Option<u64>) -> Vec<String> {
     let mut lines = lost_lines(losses.lost.max(lost), frozen);
     for (count, what) in [
-        (losses.packets_missing, "missing"),
+        (losses.packets_absent, "absent"),
         (losses.packets_damaged, "damaged"),
     ] {
         if count > 0 {

@@ -1,7 +1,10 @@
-//! Maps and parameters used by a checked handler; not which tables and buffers it names.
+//! Maps, parameters, tables and buffers that a checked handler uses.
 
-use super::tree::{CheckedProbe, Expr, ExprKind, LoopRange, MapChange, MapPlace, Statement, StatementKind};
-use kestrel_trace::aggregate::{ValueKind, function};
+use super::tree::{
+    Action, CheckedProbe, Destination, Expr, ExprKind, LoopRange, MapChange, MapPlace, Statement,
+    StatementKind,
+};
+use kestrel_trace::aggregate::ValueKind;
 use std::collections::BTreeSet;
 
 /// Resources that a handler shares with others and with user space.
@@ -11,12 +14,16 @@ pub struct Uses {
     pub maps: BTreeSet<u32>,
     /// Names of the parameters that it reads.
     pub parameters: BTreeSet<String>,
+    /// Names of the tables that it switches to.
+    pub tables: BTreeSet<String>,
+    /// Names of the buffers that it writes to, switches to or changes.
+    pub buffers: BTreeSet<String>,
     /// Whether it asks which threads the session follows.
     pub targets: bool,
 }
 
 impl CheckedProbe {
-    /// The maps and parameters that its predicate and its body use, whether or not they are reached.
+    /// What its predicate and its body use, whether or not that is reached.
     pub fn uses(&self) -> Uses {
         let mut uses = Uses::default();
         for expr in self.predicate.iter().chain(&self.selector) {
@@ -30,6 +37,7 @@ impl CheckedProbe {
             {
                 uses.maps.insert(map.number);
             }
+            uses.names(&statement.kind);
             statement
                 .kind
                 .place()
@@ -55,9 +63,7 @@ impl CheckedProbe {
         let reads = |expr: &Expr| matches!(expr.kind, ExprKind::Aggregate(_));
         let counts = |statement: &Statement| match &statement.kind {
             StatementKind::Map(place, MapChange::Aggregate(_)) => match &place.map.value {
-                ValueKind::Aggregation(aggregation) => [function::HIST, function::LHIST]
-                    .map(|one| one.name())
-                    .contains(&aggregation.function.name()),
+                ValueKind::Aggregation(aggregation) => aggregation.function.takes_functions(),
                 _ => false,
             },
             _ => false,
@@ -67,6 +73,28 @@ impl CheckedProbe {
 }
 
 impl Uses {
+    /// Adds the table or the buffer that a statement names.
+    fn names(&mut self, statement: &StatementKind) {
+        let buffer = match statement {
+            StatementKind::Record(record) => match &record.to {
+                Destination::Buffer(name) => name,
+                Destination::Current | Destination::Messages => return,
+            },
+            StatementKind::Act(action) => match action {
+                Action::UseTable(name) => {
+                    self.tables.insert(name.clone());
+                    return;
+                }
+                Action::UseBuffer(name) | Action::Freeze(name) | Action::Thaw(name) | Action::Reset(name) => {
+                    name
+                }
+                Action::Leave | Action::Call { .. } => return,
+            },
+            _ => return,
+        };
+        self.buffers.insert(buffer.clone());
+    }
+
     fn place(&mut self, place: &MapPlace) {
         self.maps.insert(place.map.number);
         place.keys.iter().for_each(|key| self.expression(key));
@@ -138,5 +166,24 @@ mod tests {
         assert_eq!(found.maps, BTreeSet::from([kept, number(&globals, "other")]));
         assert!(found.parameters.is_empty());
         assert_eq!(uses("a:b { record(cpu) }", &mut globals), Uses::default());
+    }
+
+    #[test]
+    fn tables_and_buffers_are_those_of_the_calls_that_take_them() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let mut globals = Globals {
+            tables: names(&["t", "u"]),
+            buffers: names(&["a", "b", "c"]),
+            ..Globals::default()
+        };
+        let text =
+            r#"a:b { if (cpu > 1) { record(pid, to("\x61")); freeze("b") } use_table("t"); notify("c u") }"#;
+        let found = uses(text, &mut globals);
+        let named: Vec<&BTreeSet<String>> = vec![&found.tables, &found.buffers];
+        let named: Vec<Vec<&str>> = named
+            .iter()
+            .map(|names| names.iter().map(String::as_str).collect())
+            .collect();
+        assert_eq!(named, [vec!["t"], vec!["a", "b"]]);
     }
 }

@@ -35,6 +35,8 @@ pub struct Diagnostic {
     pub labels: Vec<Label>,
     /// Hints at what to do about it.
     pub hints: Vec<String>,
+    /// Whether it is about what is opened at its place and not closed: what follows may have been swallowed.
+    pub(crate) unclosed: bool,
 }
 
 impl Diagnostic {
@@ -55,6 +57,15 @@ impl Diagnostic {
             span,
             labels: Vec::new(),
             hints: Vec::new(),
+            unclosed: false,
+        }
+    }
+
+    /// An error about what is opened at `span` and not closed.
+    pub(crate) fn unclosed(span: Span, message: impl Into<String>) -> Self {
+        Self {
+            unclosed: true,
+            ..Self::error(span, message)
         }
     }
 

@@ -14,4 +14,6 @@ pub mod unstable;
 pub mod walk;
 
 pub use lexer::number_of;
-pub use parse::{parse_events, parse_expression, parse_probes, parse_script};
+pub use parse::{
+    parse_events, parse_expression, parse_probes, parse_script, parse_table_file, without_comments,
+};

@@ -8,7 +8,7 @@ use crate::hook::owner::Owner;
 use kestrel_compiler::check::{globals::Parameter, parameters};
 use kestrel_compiler::lang::ast::{Buffer, Expr, ExprKind, Item, Probe, Script, Span, Spanned, Table};
 use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean};
-use kestrel_compiler::lang::parse_script;
+use kestrel_compiler::lang::parse_table_file;
 
 /// Most keys that the maps of a file may have: they are made before they are used.
 const MAX_KEYS: u64 = 1 << 20;
@@ -25,7 +25,7 @@ const LONGEST_NAME: usize = 64;
 /// assert_eq!((file.buffers[0].name.as_str(), file.buffers[0].bytes), ("main", 4 << 20));
 /// ```
 pub fn read(text: &str, file_name: &str) -> (TableFile, Vec<Diagnostic>) {
-    let (script, found) = parse_script(text);
+    let (script, found) = parse_table_file(text);
     let mut reader = Reader {
         found,
         ..Reader::default()

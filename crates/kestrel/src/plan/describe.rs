@@ -3,6 +3,7 @@
 use super::hook::PlannedHandler;
 use super::planned::Plan;
 use kestrel_catalog::catalog::class;
+use kestrel_compiler::lang::{parse_events, without_comments};
 use std::collections::HashMap;
 
 /// An event of a table, as `table check` shows it.
@@ -52,16 +53,12 @@ pub fn describe(plan: &Plan, number: u32) -> Vec<TableEvent> {
 
 /// Handler of a row, on one line.
 pub fn handler(row: &PlannedHandler) -> String {
-    let text = row.text();
-    let (probe, _) = kestrel_compiler::lang::parse_events(text);
+    let text = without_comments(row.text());
+    let (probe, _) = parse_events(&text);
     let end = probe.events.last().map_or(0, |event| event.span.end as usize);
     let behind = text.get(end..).unwrap_or_default();
     let behind = behind.trim_matches(|c: char| c == ',' || c == ';' || c.is_whitespace());
-    let lines: Vec<&str> = behind
-        .lines()
-        .map(|line| line.split("//").next().unwrap_or(line))
-        .collect();
-    let words: Vec<&str> = lines.iter().flat_map(|line| line.split_whitespace()).collect();
+    let words: Vec<&str> = behind.split_whitespace().collect();
     match words.is_empty() {
         true => "{ record() }".to_owned(),
         false => words.join(" "),

@@ -47,6 +47,7 @@ impl Planner<'_> {
                 let found = Diagnostic::error(spec.span, format!("No matches for {name}."));
                 let untraceable = untraceable.map(|message| Diagnostic::warning(spec.span, message));
                 let found = [found.hint(why).hint(HINT)];
+                self.nothing_matched = true;
                 Err(self.refusal(untraceable.into_iter().chain(found).collect()))
             }
             MissingProbes::Warn => {
@@ -169,6 +170,7 @@ impl Planner<'_> {
         });
         let found: Vec<Diagnostic> = found.collect();
         let wanted = self.options.probe_filter.is_none() && !found.is_empty();
+        self.nothing_matched |= wanted;
         wanted.then(|| {
             let error = self.refusal(found);
             self.alone(probe, error)
@@ -181,11 +183,7 @@ impl Planner<'_> {
             Error::Program {
                 source_text,
                 mut diagnostics,
-            } if probe.events.len() == 1
-                && diagnostics
-                    .iter()
-                    .any(|d| d.message.starts_with("No matches for ")) =>
-            {
+            } if probe.events.len() == 1 && self.nothing_matched => {
                 let message = "Probe has no valid attach points.";
                 diagnostics.push(Diagnostic::error(probe.span, message));
                 Error::Program {

@@ -53,6 +53,11 @@ pub trait Function: Sync {
         false
     }
 
+    /// Whether code that counts in uses BPF-to-BPF functions: to find a bucket.
+    fn takes_functions(&self) -> bool {
+        false
+    }
+
     /// Adds what another CPU has to what there is.
     fn join(&self, _aggregation: &Aggregation, words: &mut [u64], other: &[u64]) {
         for (word, other) in words.iter_mut().zip(other) {

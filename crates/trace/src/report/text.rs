@@ -196,7 +196,7 @@ impl Page {
         let lost = self.number("lost", report.lost());
         let overwritten = self.number("overwritten", report.overwritten());
         let damaged = self.number("damaged packets", report.losses.packets_damaged);
-        let missing = self.number("absent packets", report.losses.packets_missing);
+        let missing = self.number("absent packets", report.losses.packets_absent);
         self.line(&match report.missed {
             Some(missed) => format!("{lost}, {missed}"),
             None => lost,
@@ -205,7 +205,7 @@ impl Page {
         for (text, count) in [
             (absent, report.absent()),
             (overwritten, report.overwritten()),
-            (missing, report.losses.packets_missing),
+            (missing, report.losses.packets_absent),
             (damaged, report.losses.packets_damaged),
         ] {
             if count > 0 {

@@ -221,7 +221,7 @@ fn blocks_out_of_the_times_are_stepped_over() {
     let (found, losses) = times(&file, 0..=u64::MAX);
     assert!(found.len() < 30_000);
     assert_eq!(losses.packets_damaged, 2);
-    assert_eq!(losses.packets_missing, PACKETS as u64);
+    assert_eq!(losses.packets_absent, PACKETS as u64);
     assert_eq!(
         losses.notes,
         ["main_0: block 1: its records do not unpack; its 64 packets are missing"]

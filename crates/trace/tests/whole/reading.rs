@@ -128,7 +128,7 @@ fn discarded_events_and_missing_packets_are_counted() {
     let (seen, losses) = read(&[&sealed(&mut ring)]);
     assert_eq!(seen.len(), 310);
     assert_eq!(
-        (losses.lost, losses.packets_missing, losses.packets_damaged),
+        (losses.lost, losses.packets_absent, losses.packets_damaged),
         (17, 4, 0)
     );
     assert!(losses.notes.is_empty());

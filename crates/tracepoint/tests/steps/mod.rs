@@ -20,7 +20,7 @@ pub(crate) fn steps(folder: &Path) -> (BTreeMap<u64, Vec<u64>>, u64) {
     }
     let losses = trace.reader.losses();
     assert_eq!(
-        (losses.packets_missing, losses.packets_damaged),
+        (losses.packets_absent, losses.packets_damaged),
         (0, 0),
         "{losses:?}"
     );

@@ -1,5 +1,6 @@
 //! What each module of a crate imports, read from its text: through `use` lines, paths in code, and `pub use` lines that hand a name on.
 
+use crate::tidy::files::without_tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A module's place in its crate: `["buffer", "ring"]`.
@@ -18,7 +19,7 @@ pub(super) struct Source {
 impl Source {
     pub(super) fn read(text: &str) -> Self {
         // Tests may import what they like.
-        let text = text.split("#[cfg(test)]\nmod").next().unwrap_or(text);
+        let text = without_tests(text);
         let mut body = String::new();
         let mut uses = Vec::new();
         let mut open: Option<String> = None;

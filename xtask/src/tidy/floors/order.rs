@@ -55,6 +55,12 @@ pub(super) const ORDERS: &[Order] = &[
         independent: &[],
     },
     Order {
+        sources: "crates/layout/src/",
+        rooms: &["packet", "record", "format", "entry", "tsdl"],
+        tables: &[],
+        independent: &[],
+    },
+    Order {
         sources: "crates/tracing/src/",
         rooms: &["events", "text", "layer", "forward"],
         tables: &[],

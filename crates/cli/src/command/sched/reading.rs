@@ -31,7 +31,7 @@ pub(super) struct Gaps {
     pub(super) lost: u64,
     /// Hits that the kernel brought to no program.
     pub(super) missed: u64,
-    /// Packets that are missing or damaged.
+    /// Packets that are absent or damaged.
     pub(super) packets: u64,
     /// Whether figures are lower bounds for that.
     pub(super) lower_bounds: bool,
@@ -95,7 +95,7 @@ impl Reading {
         let lost = losses.lost.max(summary.map_or(0, Summary::lost));
         let missed = summary.and_then(|summary| summary.missed);
         let missed = missed.map_or(0, |Missed { hits, .. }| hits);
-        let packets = losses.packets_missing + losses.packets_damaged;
+        let packets = losses.packets_absent + losses.packets_damaged;
         Gaps {
             lost,
             missed,
@@ -111,7 +111,7 @@ impl Reading {
             let parts = [
                 (gaps.lost, "lost event"),
                 (gaps.missed, "missed hit"),
-                (gaps.packets, "missing or damaged packet"),
+                (gaps.packets, "absent or damaged packet"),
             ];
             let parts: Vec<String> = parts
                 .iter()

@@ -143,7 +143,7 @@ impl<'a> Lexer<'a> {
                     // One error for the rest of the text, instead of one for each word that the comment has swallowed.
                     None => {
                         found.push(
-                            Diagnostic::error(
+                            Diagnostic::unclosed(
                                 span(self.at, self.at + 2),
                                 "this comment is not closed by \"*/\"",
                             )
@@ -358,7 +358,7 @@ impl<'a> Lexer<'a> {
                 let rest = self.rest();
                 self.at += rest.find('\n').unwrap_or(rest.len());
                 found.push(
-                    Diagnostic::error(
+                    Diagnostic::unclosed(
                         self.span_from(start),
                         "this string is not closed by a double quote",
                     )

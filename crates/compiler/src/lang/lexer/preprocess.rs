@@ -107,7 +107,7 @@ impl<'a> Lexer<'a> {
             return;
         };
         if let Some(open) = preprocessor.conditions.last() {
-            found.push(Diagnostic::error(
+            found.push(Diagnostic::unclosed(
                 open.place,
                 "this condition is not closed by #endif",
             ));
@@ -255,7 +255,7 @@ impl<'a> Lexer<'a> {
         };
         let Some(length) = written[1..].find(closing) else {
             let message = format!("the name of this header is not closed by '{closing}'");
-            found.push(Diagnostic::error(place, message));
+            found.push(Diagnostic::unclosed(place, message));
             return;
         };
         let start = end - rest.trim_start().len();

@@ -150,7 +150,11 @@ impl Parser<'_> {
             QuoteTrouble::Escape { end, .. } => ("this string has an escape that means nothing", *end),
         };
         self.lexer.go_to(at + end);
-        self.error(Diagnostic::error(span(at, at + end), message));
+        let place = span(at, at + end);
+        self.error(match trouble {
+            QuoteTrouble::Open => Diagnostic::unclosed(place, message),
+            QuoteTrouble::Escape { .. } => Diagnostic::error(place, message),
+        });
     }
 }
 

@@ -329,7 +329,7 @@ impl Parser<'_> {
         loop {
             while self.eat(";") {}
             if self.is_end() {
-                self.error(Diagnostic::error(opening, "this block is not closed by \"}\""));
+                self.error(Diagnostic::unclosed(opening, "this block is not closed by \"}\""));
                 break;
             }
             if self.eat("}") {
@@ -338,7 +338,7 @@ impl Parser<'_> {
             if self.begins_item() {
                 let next = self.token.span;
                 let message = "this table is not closed by \"}\"";
-                self.error(Diagnostic::error(opening, message).label(next, "before this begins"));
+                self.error(Diagnostic::unclosed(opening, message).label(next, "before this begins"));
                 break;
             }
             let start = self.start();
@@ -462,7 +462,7 @@ impl Parser<'_> {
             Ok(value) => {
                 if self.is_end() || self.is("{") {
                     self.error(
-                        Diagnostic::error(opening, "this predicate is not closed by a second \"/\"")
+                        Diagnostic::unclosed(opening, "this predicate is not closed by a second \"/\"")
                             .hint("a predicate is written /pid == 42/, between the events and the block"),
                     );
                 } else {

@@ -61,7 +61,14 @@ pub fn parse_probes(text: &str) -> (Vec<Probe>, Vec<Diagnostic>) {
     (probes, parser.finish())
 }
 
-/// Parses a script or a table file.
+/// Parses a table file: items as in a script, without lines of the preprocessor, as a session keeps the texts of handlers one by one.
+pub fn parse_table_file(text: &str) -> (Script, Vec<Diagnostic>) {
+    let mut parser = Parser::new(text);
+    let script = parser.script(false);
+    (script, parser.finish())
+}
+
+/// Parses a script.
 pub fn parse_script(text: &str) -> (Script, Vec<Diagnostic>) {
     let mut parser = Parser::at(Lexer::of_script(text, 0, BTreeMap::new()));
     let script = parser.script(false);
@@ -104,6 +111,26 @@ pub(super) fn parse_unexpanded(text: &str) -> (Script, Vec<Span>, Vec<Diagnostic
     let script = parser.script(false);
     let remarks = parser.lexer.remarks();
     (script, remarks, parser.finish())
+}
+
+/// A text with a blank in the place of each comment.
+///
+/// ```
+/// use kestrel_compiler::lang::without_comments;
+/// let text = "a:b { notify(\"http://x\") /* y */ } // z";
+/// assert_eq!(without_comments(text), "a:b { notify(\"http://x\")   }  ");
+/// ```
+pub fn without_comments(text: &str) -> String {
+    let (_, comments, _) = parse_unexpanded(text);
+    let mut code = String::with_capacity(text.len());
+    let mut at = 0;
+    for comment in comments {
+        code.push_str(text.get(at..comment.start as usize).unwrap_or_default());
+        code.push(' ');
+        at = comment.end as usize;
+    }
+    code.push_str(text.get(at..).unwrap_or_default());
+    code
 }
 
 /// Parses one expression: the text of a field rule.

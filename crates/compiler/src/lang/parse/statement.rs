@@ -8,9 +8,6 @@ use crate::lang::ast::{
 use crate::lang::diag::Diagnostic;
 use crate::lang::lexer::TokenKind;
 
-/// Words in every error about a text, comment or block that has no end; `unclosed` recognises such errors by them.
-const NOT_CLOSED: &str = "is not closed";
-
 /// Signs of assignments, each with the operation of `a op= b`; `None` for plain assignment.
 const ASSIGNMENTS: &[(&str, Option<BinaryOp>)] = &[
     ("=", None),
@@ -73,10 +70,10 @@ impl Parser<'_> {
 
     /// Reports a block without its closing brace, unless something inside it was reported as not closed: an open text swallows the brace, too.
     fn unclosed(&mut self, opening: Span) {
-        let inside = |d: &Diagnostic| d.span.start > opening.start && d.message.contains(NOT_CLOSED);
+        let inside = |d: &Diagnostic| d.span.start > opening.start && d.unclosed;
         if !self.found.iter().any(inside) {
-            let message = format!("this block {NOT_CLOSED} by \"}}\"");
-            self.error(Diagnostic::error(opening, message).hint("write \"}\" behind its last statement"));
+            let message = "this block is not closed by \"}\"";
+            self.error(Diagnostic::unclosed(opening, message).hint("write \"}\" behind its last statement"));
         }
     }
 

@@ -50,6 +50,8 @@ pub(super) struct Planner<'a> {
     pub(super) missing_probes: Option<MissingProbes>,
     /// Patterns of the probe being planned that match nothing, with why.
     pub(super) unmatched: Vec<(Span, String)>,
+    /// Whether the error of the probe being planned is that an event of it does not exist.
+    pub(super) nothing_matched: bool,
     /// The kernel's types with those that a program defines, if it does.
     types: Option<Arc<Btf>>,
     /// Whether the probe being planned can share a program with the one at the other end of its functions.
@@ -96,6 +98,7 @@ impl<'a> Planner<'a> {
             warnings: Vec::new(),
             missing_probes: None,
             unmatched: Vec::new(),
+            nothing_matched: false,
             types: None,
             in_call: false,
             definitions: Vec::new(),

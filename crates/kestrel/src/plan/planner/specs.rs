@@ -69,6 +69,7 @@ impl Planner<'_> {
         };
         for ((number, probe), call) in probes.iter().enumerate().zip(calls) {
             self.unmatched.clear();
+            self.nothing_matched = false;
             self.in_call = call.is_some();
             match self.probe_hooks(&program.text, probe, number) {
                 Ok(more) if more.is_empty() => {

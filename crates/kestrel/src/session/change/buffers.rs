@@ -94,9 +94,7 @@ impl Change {
                 "records go to it; `kestrel buffer use {first}` sends them to another one first"
             )));
         }
-        let quoted = format!("\"{name}\"");
         // A handler's code writes into the ring by its map, which would be another buffer's.
-        let names = |row: &crate::session::state::HandlerState| row.source.contains(&quoted);
         let rows = self
             .state
             .hooks
@@ -104,7 +102,7 @@ impl Change {
             .flat_map(|hook| &hook.programs)
             .flat_map(|program| &program.rows);
         let users: Vec<u32> = rows
-            .filter(|row| names(row))
+            .filter(|row| row.named_buffers.iter().any(|named| named == name))
             .flat_map(|row| row.tables.clone())
             .collect();
         let tables = self

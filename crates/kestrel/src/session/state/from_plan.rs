@@ -57,6 +57,8 @@ impl HandlerState {
             events,
             maps: uses.maps.into_iter().collect(),
             parameters: uses.parameters.into_iter().collect(),
+            named_tables: uses.tables.into_iter().collect(),
+            named_buffers: uses.buffers.into_iter().collect(),
             call: None,
             reset: None,
         }

@@ -99,14 +99,13 @@ impl State {
                 .flat_map(|program| &program.rows)
         };
         let is_free = |(place, known): (usize, &String)| {
-            let quoted = format!("\"{known}\"");
             let there = self
                 .tables
                 .iter()
                 .any(|table| table.name == *known || table.uses.contains(known));
             let leaving = self.retiring.iter().any(|table| table.place as usize == place);
             let there = there || loaded.contains(known);
-            (!there && !leaving && !rows().any(|row| row.source.contains(&quoted))).then_some(place)
+            (!there && !leaving && !rows().any(|row| row.named_tables.contains(known))).then_some(place)
         };
         let free = match self.places.len() < MAX_TABLES as usize {
             true => None,
@@ -317,6 +316,12 @@ pub struct HandlerState {
     /// Names of the parameters that it uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<String>,
+    /// Names of the tables that it switches to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub named_tables: Vec<String>,
+    /// Names of the buffers that it writes to, switches to or changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub named_buffers: Vec<String>,
     /// The program of an object that it calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallState>,

@@ -34,6 +34,10 @@ impl Function for ByBucket {
         true
     }
 
+    fn takes_functions(&self) -> bool {
+        true
+    }
+
     fn words(&self, aggregation: &Aggregation) -> u32 {
         (self.buckets)(aggregation).count()
     }

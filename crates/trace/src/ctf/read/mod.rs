@@ -26,7 +26,7 @@ pub struct Losses {
     /// Events that a full buffer lost.
     pub lost: u64,
     /// Packets missing between others: overwritten before they were read.
-    pub packets_missing: u64,
+    pub packets_absent: u64,
     /// Packets that could not be read to their end.
     pub packets_damaged: u64,
     /// What was wrong, in words, for each stream where something was (the first of each stream).
@@ -400,7 +400,7 @@ impl<R: Source> Reader<R> {
     pub fn lost(&self) -> u64 {
         let losses = self.streams.iter().map(|stream| &stream.losses);
         losses
-            .flat_map(|it| [it.lost, it.packets_missing, it.packets_damaged])
+            .flat_map(|it| [it.lost, it.packets_absent, it.packets_damaged])
             .fold(0, u64::saturating_add)
     }
 
@@ -421,7 +421,7 @@ impl<R: Source> Reader<R> {
         let mut all = Losses::default();
         for stream in &self.streams {
             all.lost = all.lost.saturating_add(stream.losses.lost);
-            all.packets_missing = all.packets_missing.saturating_add(stream.losses.packets_missing);
+            all.packets_absent = all.packets_absent.saturating_add(stream.losses.packets_absent);
             all.packets_damaged += stream.losses.packets_damaged;
             all.notes.extend(stream.losses.notes.iter().cloned());
         }

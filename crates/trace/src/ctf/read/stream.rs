@@ -236,7 +236,7 @@ impl<R: Source> Stream<R> {
                     self.at = self.end;
                 }
                 // Numbers of damaged headers may be anything.
-                self.losses.packets_missing = self.losses.packets_missing.saturating_add(gap.packets);
+                self.losses.packets_absent = self.losses.packets_absent.saturating_add(gap.packets);
                 // Somewhere between the packet before and the one behind. Of a first packet that is not its ring's first it is not known how much of what its
                 // header tells was lost before it.
                 if gap.lost > 0 || is_later && packet.events_discarded > 0 {
