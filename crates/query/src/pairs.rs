@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::keys::parts;
 use crate::pattern::{self, is_pattern};
 use kestrel_trace::event::{EventClass, EventId};
+use kestrel_trace::event_kind;
 use std::collections::BTreeMap;
 
 /// Pairs of events, and how a begin knows its end.
@@ -30,16 +31,13 @@ pub(crate) struct Side {
 }
 
 /// Words of events that begin something, and the same word of the event that ends it.
-const WORDS: [(&str, &str); 9] = [
+const WORDS: [(&str, &str); 6] = [
     ("enter", "exit"),
     ("entry", "exit"),
     ("begin", "end"),
     ("start", "end"),
     ("start", "done"),
     ("issue", "complete"),
-    ("kprobe", "kretprobe"),
-    ("fentry", "fexit"),
-    ("uprobe", "uretprobe"),
 ];
 
 /// Events that begin something which ends in another thread, or in an interrupt, with the fields by which its end is known where no other key is given.
@@ -141,8 +139,11 @@ fn counterparts(text: &str, events: &[EventClass], named: &Named) -> Result<Vec<
     begins.sort_unstable();
     begins.dedup();
     let ends = begins.iter().filter_map(|begin| {
+        let kinds = event_kind::KINDS.iter();
+        let kinds = kinds.filter_map(|kind| Some((kind.name, kind.returns?)));
         let end = WORDS
-            .iter()
+            .into_iter()
+            .chain(kinds)
             .find_map(|(from, to)| exchanged(begin, from, to).filter(|end| named.contains_key(end)));
         pair(begin, &end?, named)
     });

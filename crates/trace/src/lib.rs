@@ -28,6 +28,7 @@ pub mod date;
 pub mod decode;
 mod error;
 pub mod event;
+pub mod event_kind;
 pub mod export;
 pub mod files;
 pub mod image;

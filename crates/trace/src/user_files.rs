@@ -1,7 +1,6 @@
 //! Events of programs' and libraries' files, which recordings name by whole paths, as scripts and command lines name them: `./server`, `libc`.
 
-/// Kinds of events whose names begin with a file.
-const KINDS: [&str; 3] = ["uprobe", "uretprobe", "usdt"];
+use crate::event_kind::{self, Optional};
 
 /// Whether a pattern, without its kind, means a recorded event of that kind by its file's name or the end of its path; `is_like` tells whether what stands behind
 /// the file is like a pattern. Paths in full are patterns as others are.
@@ -9,11 +8,16 @@ pub fn matches(kind: &str, pattern: &str, name: &str, is_like: impl Fn(&str, &st
     let (Some((file, rest)), Some((path, place))) = (pattern.split_once(':'), name.split_once(':')) else {
         return false;
     };
-    if !KINDS.contains(&kind) || !is_file(file, path) {
+    let Some(kind) = event_kind::find(kind).filter(|kind| kind.subject.is_file()) else {
+        return false;
+    };
+    if !is_file(file, path) {
         return false;
     }
     // The provider of a USDT probe may be left out.
-    let alone = place.split_once(':').filter(|_| kind == "usdt");
+    let alone = place
+        .split_once(':')
+        .filter(|_| kind.optional == Optional::Provider);
     is_like(rest, place) || alone.is_some_and(|(_, probe)| is_like(rest, probe))
 }
 

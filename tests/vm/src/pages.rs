@@ -31,17 +31,28 @@ enum Way {
 const EXCEPTIONS: &[(&str, &str, Way, &str)] = &[
     (
         "exports.md",
-        "kestrel export --to perf-data",
-        Way::With(" && perf sched -i perf.data latency", ""),
-        "guests have no perf",
-    ),
-    (
-        "exports.md",
         "kestrel export --to trace-dat",
         Way::With(" && trace-cmd report -i trace.dat", ""),
         "guests have no trace-cmd",
     ),
-    ("exports.md", "perf script", Way::Skip, "guests have no perf"),
+    (
+        "imports.md",
+        "perf record",
+        Way::With("-- make", "-- sh -c 'sleep 0.1; sleep 0.1'"),
+        "guests have nothing to make",
+    ),
+    (
+        "imports.md",
+        "kestrel print --where",
+        Way::With("trace.dat", "perf.data"),
+        "guests have no trace-cmd",
+    ),
+    (
+        "imports.md",
+        "kestrel sched latency",
+        Way::Skip,
+        "guests have no LTTng",
+    ),
     ("exports.md", "duckdb", Way::Skip, "guests have no DuckDB"),
     (
         "live.md",

@@ -29,6 +29,11 @@ fn commands_of_the_page_about_exports_run() {
 }
 
 #[test]
+fn commands_of_the_page_about_imports_run() {
+    Page::of("imports.md").run(5);
+}
+
+#[test]
 fn commands_of_the_page_about_small_files_run() {
     Page::of("small-files.md").run(6);
 }
@@ -93,7 +98,7 @@ fn commands_of_the_page_about_probes_run() {
 
 /// Pages whose commands need the reader's own programs or recordings: the file `tracepoints` runs the like of them with examples of the library,
 /// the command's own tests read recordings of other tracers (`import`).
-const OF_READERS_PROGRAMS: &[&str] = &["tracepoints.md", "tracepoints-in-detail.md", "imports.md"];
+const OF_READERS_PROGRAMS: &[&str] = &["tracepoints.md", "tracepoints-in-detail.md"];
 
 #[test]
 fn no_page_with_commands_is_left_out() {

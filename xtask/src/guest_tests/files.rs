@@ -50,6 +50,7 @@ pub(super) const OBJECTS: &[&str] = &["objects", "bpftool"];
 pub(super) const PACKAGES: &[(&str, &[&str])] = &[
     ("bpftool", &["bpftool"]),
     ("uprobes", &["bpftool"]),
+    ("pages", &["linux-perf"]),
     ("stat", &["linux-perf"]),
     ("calls", &["strace", "linux-perf"]),
     ("sched", &["linux-perf"]),

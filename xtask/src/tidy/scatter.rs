@@ -28,10 +28,14 @@ const TABLES: &[Table] = &[
     },
     Table {
         what: "event kind",
-        folder: "crates/catalog/src/catalog/",
-        sought: &["crates/catalog/src/catalog/"],
-        // Classes of events: `class:hardware` are events of the machine, not its counters.
-        others: &["crates/catalog/src/catalog/class.rs"],
+        folder: "crates/trace/src/event_kind.rs",
+        sought: &[
+            "crates/catalog/src/catalog/",
+            "crates/compiler/src/",
+            "crates/query/src/",
+            "crates/trace/src/",
+        ],
+        others: &[],
         least: 6,
     },
 ];
@@ -56,7 +60,7 @@ pub(super) fn scatter() -> Result<Vec<String>> {
     Ok(broken)
 }
 
-/// Every name with the files in which a row declares it: as a field (`name: "pid",`), as what `fn name` gives, or before its aliases (`KindRow::new("hardware", &["h"], 1)`).
+/// Every name with the files in which a row declares it: as a field (`name: "pid",`), as what `fn name` gives, or before its aliases (`Kind::new("hardware", &["h"])`).
 fn rows(table: &Table, sources: &[(String, String)]) -> BTreeMap<String, Vec<String>> {
     let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mine = |file: &str| file.starts_with(table.folder) && !table.others.contains(&file);

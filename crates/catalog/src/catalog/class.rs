@@ -8,6 +8,7 @@ use super::kind::{DescribedField, Description, EventKind, KindRow, Resolved, Via
 use super::lookup::Catalog;
 use crate::error::{Error, Result, nothing_matches};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec, Span};
+use kestrel_trace::event_kind;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
@@ -297,7 +298,7 @@ pub(super) struct ClassKind;
 const ROW: KindRow = KindRow {
     listed: false,
     joins_handlers: false,
-    ..KindRow::new("class", &[], 1)
+    ..KindRow::new(event_kind::CLASS, 1)
 };
 
 impl EventKind for ClassKind {

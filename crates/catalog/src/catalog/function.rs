@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type, TypeId};
 use kestrel_compiler::context::{Context, EventField, EventNumber, Pair, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_trace::event_kind;
 use std::sync::Arc;
 
 /// `kprobe` or `kretprobe`.
@@ -27,14 +28,14 @@ pub(super) struct FunctionProbe {
 
 /// A function's entry.
 pub(super) const KPROBE: FunctionProbe = FunctionProbe {
-    row: KindRow::new("kprobe", &["k"], 1),
+    row: KindRow::new(event_kind::KPROBE, 1),
     at_return: false,
 };
 /// A function's return.
 pub(super) const KRETPROBE: FunctionProbe = FunctionProbe {
     row: KindRow {
         listed: false,
-        ..KindRow::new("kretprobe", &["kr"], 1)
+        ..KindRow::new(event_kind::KRETPROBE, 1)
     },
     at_return: true,
 };

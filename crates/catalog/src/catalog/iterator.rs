@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use kestrel_bpf::btf::Kind;
 use kestrel_compiler::context::{Context, EventField, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_trace::event_kind;
 
 /// The kind of events made by BPF iterators.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(super) struct Iterator;
 const ROW: KindRow = KindRow {
     listed: false,
     joins_handlers: false,
-    ..KindRow::new("iter", &["it"], 1)
+    ..KindRow::new(event_kind::ITER, 1)
 };
 
 /// Before an iterator's name: its function, and the struct of what a program is given.

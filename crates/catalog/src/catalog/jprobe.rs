@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type};
 use kestrel_compiler::context::{Context, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_trace::event_kind;
 
 /// The kind `jprobe`.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub(super) struct Jprobe;
 const ROW: KindRow = KindRow {
     listed: false,
     joins_handlers: false,
-    ..KindRow::new(NAME, &["j"], 1)
+    ..KindRow::new(event_kind::JPROBE, 1)
 };
 
 /// The name of the kind, which printers know, too.

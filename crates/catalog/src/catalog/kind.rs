@@ -6,6 +6,7 @@ use crate::attach::{Calls, Functions, Mechanism};
 use crate::error::Result;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_trace::event_kind::EventKindNames;
 use kestrel_trace::layout::{EventName, Field as LayoutField, Layout};
 use kestrel_trace::print::OwnFormat;
 use std::fmt;
@@ -29,10 +30,10 @@ pub struct KindRow {
 
 impl KindRow {
     /// A kind that is listed, and whose events have one program for all of their handlers.
-    pub(super) const fn new(name: &'static str, aliases: &'static [&'static str], parts: usize) -> Self {
+    pub(super) const fn new(names: EventKindNames, parts: usize) -> Self {
         Self {
-            name,
-            aliases,
+            name: names.name,
+            aliases: names.aliases,
             parts,
             listed: true,
             is_default: false,

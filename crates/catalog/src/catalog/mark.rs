@@ -18,10 +18,11 @@ use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_compiler::context::{EventField, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::mark::{self, Node};
+use kestrel_trace::event_kind;
 use kestrel_trace::layout::Base;
 
 /// The name of the kind.
-pub(super) const NAME: &str = "mark";
+pub(super) const NAME: &str = event_kind::MARK.name;
 
 /// A path by which writes reach the null device (`drivers/char/mem.c`). The fields of all are made of the same three: `bytes` (where they are in
 /// the writer's memory), `length` (how many) and `position` (in the file).
@@ -100,7 +101,7 @@ pub(super) struct Mark;
 
 const ROW: KindRow = KindRow {
     joins_handlers: false,
-    ..KindRow::new(NAME, &[], 0)
+    ..KindRow::new(event_kind::MARK, 0)
 };
 
 impl EventKind for Mark {

@@ -7,46 +7,47 @@ use crate::attach::{Mechanism, OnRequest};
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, ProgramKind};
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_trace::event_kind::{self, EventKindNames};
 
 /// Events of the session itself, in the order in which they are listed.
 pub(super) const OWN: &[OwnEvent] = &[BEGIN, END, SELF, TEST, BENCH];
 
 /// `begin`.
 pub(super) const BEGIN: OwnEvent = OwnEvent {
-    row: row("begin", &["BEGIN"], 0),
+    row: row(event_kind::BEGIN, 0),
     shape: "begin",
 };
 
 /// `end`.
 pub(super) const END: OwnEvent = OwnEvent {
-    row: row(kestrel_compiler::context::END, &["END"], 0),
+    row: row(event_kind::END, 0),
     shape: kestrel_compiler::context::END,
 };
 
 /// `self:signal:SIGUSR1`: the process that runs the program got a signal.
 pub(super) const SELF: OwnEvent = OwnEvent {
-    row: row("self", &[], 2),
+    row: row(event_kind::SELF, 2),
     shape: "self:signal:SIGUSR1",
 };
 
 /// `test:NAME`: run once where tests are asked for.
 pub(super) const TEST: OwnEvent = OwnEvent {
-    row: row("test", &[], 1),
+    row: row(event_kind::TEST, 1),
     shape: "test:NAME",
 };
 
 /// `bench:NAME`: run again and again where its time is asked for.
 pub(super) const BENCH: OwnEvent = OwnEvent {
-    row: row("bench", &[], 1),
+    row: row(event_kind::BENCH, 1),
     shape: "bench:NAME",
 };
 
 /// The row of such a kind.
-const fn row(name: &'static str, aliases: &'static [&'static str], parts: usize) -> KindRow {
+const fn row(names: EventKindNames, parts: usize) -> KindRow {
     KindRow {
         listed: false,
         joins_handlers: false,
-        ..KindRow::new(name, aliases, parts)
+        ..KindRow::new(names, parts)
     }
 }
 

@@ -9,13 +9,14 @@ use crate::error::{Error, Result, nothing_matches};
 use kestrel_bpf::btf::{Btf, Kind, Parameter, TypeId};
 use kestrel_compiler::context::{Context, EventField, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_trace::event_kind;
 use std::sync::Arc;
 
 /// The kind `rawtracepoint`.
 #[derive(Debug)]
 pub(super) struct RawTracepoint;
 
-const ROW: KindRow = KindRow::new("rawtracepoint", &["rt", "raw_tracepoint", "raw_tp"], 1);
+const ROW: KindRow = KindRow::new(event_kind::RAW_TRACEPOINT, 1);
 
 /// Prefix of the typedef that BTF keeps for each raw tracepoint.
 const TYPEDEF: &str = "btf_trace_";

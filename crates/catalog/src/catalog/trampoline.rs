@@ -12,6 +12,7 @@ use crate::code::KERNEL;
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventField, Features, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_trace::event_kind;
 
 /// `fentry` or `fexit`.
 #[derive(Debug)]
@@ -22,14 +23,14 @@ pub(super) struct Trampoline {
 
 /// A function's entry.
 pub(super) const FENTRY: Trampoline = Trampoline {
-    row: KindRow::new("fentry", &["f", "kfunc"], 1),
+    row: KindRow::new(event_kind::FENTRY, 1),
     at_return: false,
 };
 /// A function's return.
 pub(super) const FEXIT: Trampoline = Trampoline {
     row: KindRow {
         listed: false,
-        ..KindRow::new("fexit", &["fr", "kretfunc"], 1)
+        ..KindRow::new(event_kind::FEXIT, 1)
     },
     at_return: true,
 };

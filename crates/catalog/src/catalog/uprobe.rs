@@ -20,6 +20,7 @@ use kestrel_compiler::context::{
     Context, EventField, EventNumber, Features, Pair, ProgramKind, Source, ValueType,
 };
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};
+use kestrel_trace::event_kind::{self, EventKindNames};
 use kestrel_trace::layout::{Base, Space};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,20 +34,20 @@ pub(super) struct UserProbe {
 
 /// A function's entry, or any instruction.
 pub(super) const UPROBE: UserProbe = UserProbe {
-    row: row("uprobe", &["u"]),
+    row: row(event_kind::UPROBE),
     at_return: false,
 };
 /// A function's return.
 pub(super) const URETPROBE: UserProbe = UserProbe {
-    row: row("uretprobe", &["ur"]),
+    row: row(event_kind::URETPROBE),
     at_return: true,
 };
 
 /// The row of one of them: there are as many events as there are files, so that they are not listed.
-const fn row(name: &'static str, aliases: &'static [&'static str]) -> KindRow {
+const fn row(names: EventKindNames) -> KindRow {
     KindRow {
         listed: false,
-        ..KindRow::new(name, aliases, 2)
+        ..KindRow::new(names, 2)
     }
 }
 

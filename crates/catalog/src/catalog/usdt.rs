@@ -17,10 +17,11 @@ use crate::executable::{
 };
 use kestrel_compiler::context::{Context, EventField, EventNumber, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_trace::event_kind;
 use kestrel_trace::layout::Base;
 use kestrel_trace::print::OwnFormat;
 
-const NAME: &str = "usdt";
+const NAME: &str = event_kind::USDT.name;
 /// The register that points to the words of an event which says its fields, and how many these are at most.
 const REGISTER: &str = "rax";
 const WORDS: u32 = 32;
@@ -34,7 +35,7 @@ pub(super) struct Usdt;
 const ROW: KindRow = KindRow {
     // There are as many as there are files.
     listed: false,
-    ..KindRow::new(NAME, &["U"], 3)
+    ..KindRow::new(event_kind::USDT, 3)
 };
 
 /// Parts of an event's name.

@@ -2,6 +2,7 @@
 
 use super::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
 use kestrel_trace::event::EventClass;
+use kestrel_trace::event_kind::{self, SeenBy};
 use kestrel_trace::layout::{EventName, Field, FieldType};
 
 impl Context {
@@ -31,20 +32,21 @@ impl Context {
 
 /// The kind of program that saw an event of this kind.
 fn program(kind: &str) -> ProgramKind {
-    match kind {
-        "kprobe" | "jprobe" | "uprobe" | "usdt" => ProgramKind::Kprobe,
-        "kretprobe" | "uretprobe" => ProgramKind::Kretprobe,
-        "fentry" => ProgramKind::Fentry,
-        "fexit" => ProgramKind::Fexit,
-        "profile" | "hardware" | "software" | "interval" => ProgramKind::PerfEvent,
-        _ => ProgramKind::Tracepoint,
+    // A recording may have kinds of later versions.
+    match event_kind::find(kind).map_or(SeenBy::Tracepoint, |kind| kind.seen_by) {
+        SeenBy::Kprobe => ProgramKind::Kprobe,
+        SeenBy::Kretprobe => ProgramKind::Kretprobe,
+        SeenBy::Fentry => ProgramKind::Fentry,
+        SeenBy::Fexit => ProgramKind::Fexit,
+        SeenBy::PerfEvent => ProgramKind::PerfEvent,
+        SeenBy::Tracepoint | SeenBy::Session => ProgramKind::Tracepoint,
     }
 }
 
 /// The function that an event is about: `vfs_read` of `kprobe:vfs_read`.
 fn function(event: &EventClass) -> Option<String> {
-    let of_function = event.kind.contains("probe") || ["fentry", "fexit"].contains(&event.kind.as_str());
-    of_function.then(|| EventName::Function.of(&event.name).to_owned())
+    let kind = event_kind::find(&event.kind).filter(|kind| kind.subject.is_function());
+    kind.map(|_| EventName::Function.of(&event.name).to_owned())
 }
 
 impl ValueType {

@@ -111,7 +111,6 @@ impl Recorder {
 
     /// Writes all that there is to the directory at hand, and asks what its summary needs: totals, whether more hits may have been missed, names of threads,
     /// the threads that the recording is about.
-    #[expect(clippy::type_complexity)]
     fn end_of_directory(&mut self) -> Result<(Totals, bool, Processes, Option<Vec<u32>>)> {
         self.close()?;
         let (totals, at_least) = self.totals()?;

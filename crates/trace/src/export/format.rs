@@ -2,13 +2,14 @@
 
 use super::clock::Times;
 use crate::event::EventClass;
+use crate::event_kind;
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::KeptStack;
 
 /// The kind of event whose records read like the call in C.
-pub const CALLS: &str = "jprobe";
+pub const CALLS: &str = event_kind::JPROBE.name;
 
 /// Style of printed records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

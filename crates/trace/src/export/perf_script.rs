@@ -2,6 +2,7 @@
 
 use super::format::{Export, Format, KnownNames, Style};
 use crate::event::EventClass;
+use crate::event_kind::{self, Optional};
 use crate::layout::{FieldType, Space, StackMode};
 use crate::print::escape::escape;
 use crate::print::{hexadecimal, pad_left, shown, source_line, symbol, value};
@@ -179,6 +180,11 @@ fn user(location: &Location<'_>, behind: u64, out: &mut Vec<u8>) {
     source_line(code.and_then(|code| code.line.as_ref()), out);
 }
 
+/// Whether the events of a kind have a counter's name and a count.
+fn is_counter(kind: &str) -> bool {
+    event_kind::find(kind).is_some_and(|kind| kind.optional == Optional::Count)
+}
+
 /// perf's name of an event, and for clocks and counters their period: `profile:hz:99` is `cpu-clock` once in so many ns.
 fn sampled(event: &EventClass) -> (&str, Option<u64>) {
     let mut parts = event.name.splitn(3, ':');
@@ -189,7 +195,7 @@ fn sampled(event: &EventClass) -> (&str, Option<u64>) {
         (Some("profile"), Some("s"), Some(count)) => ("cpu-clock", count.checked_mul(1_000_000_000)),
         (Some("profile"), Some("ms"), Some(count)) => ("cpu-clock", count.checked_mul(1_000_000)),
         (Some("profile"), Some("us"), Some(count)) => ("cpu-clock", count.checked_mul(1000)),
-        (Some("software" | "hardware"), Some(name), Some(count)) => (name, Some(count)),
+        (Some(kind), Some(name), Some(count)) if is_counter(kind) => (name, Some(count)),
         _ => (&event.name, None),
     }
 }

@@ -158,6 +158,7 @@ pub(super) const ORDERS: &[Order] = &[
             "unwound",
             "record",
             "stack_pieces",
+            "event_kind",
             "user_files",
             "user_symbol",
             "names",

@@ -8,6 +8,7 @@ use crate::catalog::lookup::Catalog;
 use crate::error::Result;
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::Software;
+use kestrel_trace::event_kind::EventKindNames;
 
 /// The kind of events made by a clock.
 #[derive(Debug)]
@@ -19,12 +20,12 @@ pub(in crate::catalog) struct Clock {
 
 impl Clock {
     /// The kind of this name; each handler of a clock that ticks on one CPU has a program of its own.
-    pub(super) const fn new(name: &'static str, aliases: &'static [&'static str], every_cpu: bool) -> Self {
+    pub(super) const fn new(names: EventKindNames, every_cpu: bool) -> Self {
         Self {
             row: KindRow {
                 listed: false,
                 joins_handlers: every_cpu,
-                ..KindRow::new(name, aliases, 2)
+                ..KindRow::new(names, 2)
             },
             every_cpu,
         }

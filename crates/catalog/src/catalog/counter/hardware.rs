@@ -7,6 +7,7 @@ use crate::catalog::lookup::Catalog;
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::Counter;
+use kestrel_trace::event_kind;
 
 /// The kind of events made by hardware counters.
 #[derive(Debug)]
@@ -14,7 +15,7 @@ pub(super) struct Hardware;
 
 const ROW: KindRow = KindRow {
     listed: false,
-    ..KindRow::new("hardware", &["h"], 1)
+    ..KindRow::new(event_kind::HARDWARE, 1)
 };
 
 /// `PERF_TYPE_HARDWARE`.

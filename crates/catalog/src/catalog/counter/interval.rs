@@ -3,9 +3,10 @@
 use super::clock::Clock;
 use crate::error::Result;
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_trace::event_kind;
 
 /// The kind of events made by a clock on one CPU.
-pub(in crate::catalog) const INTERVAL: Clock = Clock::new("interval", &["i"], false);
+pub(in crate::catalog) const INTERVAL: Clock = Clock::new(event_kind::INTERVAL, false);
 
 /// How often an event of this kind comes: its name as it is shown, and the nanoseconds from one to the next.
 ///

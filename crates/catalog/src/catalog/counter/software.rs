@@ -7,6 +7,7 @@ use crate::catalog::lookup::Catalog;
 use crate::error::Result;
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::Software;
+use kestrel_trace::event_kind;
 
 /// The kind of events made by the kernel's software counters.
 #[derive(Debug)]
@@ -14,7 +15,7 @@ pub(in crate::catalog) struct SoftwareKind;
 
 const ROW: KindRow = KindRow {
     listed: false,
-    ..KindRow::new("software", &["s"], 1)
+    ..KindRow::new(event_kind::SOFTWARE, 1)
 };
 
 /// Counters that no program can be run by: they count, but nothing overflows.

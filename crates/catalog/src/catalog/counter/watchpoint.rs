@@ -8,6 +8,7 @@ use crate::catalog::lookup::Catalog;
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::{Breakpoint, Counter};
+use kestrel_trace::event_kind;
 
 /// The kind of events made by watchpoints on memory.
 #[derive(Debug)]
@@ -15,7 +16,7 @@ pub(super) struct Watchpoint;
 
 const ROW: KindRow = KindRow {
     listed: false,
-    ..KindRow::new("watchpoint", &["w"], 3)
+    ..KindRow::new(event_kind::WATCHPOINT, 3)
 };
 
 /// The shape of its names.

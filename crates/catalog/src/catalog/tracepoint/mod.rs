@@ -18,6 +18,7 @@ use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::tracefs::EventName;
+use kestrel_trace::event_kind;
 use resolve::{resolve_one, split};
 
 /// The kind `tracepoint`.
@@ -26,7 +27,7 @@ pub(super) struct Tracepoint;
 
 const ROW: KindRow = KindRow {
     is_default: true,
-    ..KindRow::new("tracepoint", &["t", "tp"], 2)
+    ..KindRow::new(event_kind::TRACEPOINT, 2)
 };
 
 impl EventKind for Tracepoint {
@@ -145,7 +146,7 @@ impl Resolved {
     pub(super) fn at_tracepoints(mut self) -> Self {
         let elsewhere =
             |strategy: &Strategy| matches!(strategy.mechanism, Mechanism::Entry(attach::Entry { .. }));
-        if self.kind == "tracepoint" {
+        if self.kind == Tracepoint.name() {
             self.strategies.retain(|strategy| !elsewhere(strategy));
         }
         self.members = self.members.into_iter().map(Self::at_tracepoints).collect();

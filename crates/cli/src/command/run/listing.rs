@@ -5,6 +5,7 @@ use crate::exit::{Exit, Failure};
 use kestrel::btf::Kind;
 use kestrel::catalog::{Catalog, EventKind, Glob, kinds};
 use kestrel::plan::Plan;
+use kestrel_trace::event_kind::{self, EventKindNames, Optional};
 use std::io::Write;
 use std::path::Path;
 
@@ -99,18 +100,18 @@ fn listed(pattern: &str) -> Vec<&'static dyn EventKind> {
         return vec![kind];
     }
     let glob = Glob::new(pattern);
-    let wanted = |kind: &&dyn EventKind| glob.matches(kind.name()) && is_bpftraces(kind.name());
+    let wanted = |kind: &&dyn EventKind| glob.matches(kind.name()) && names(*kind).in_scripts;
     kinds().filter(wanted).collect()
 }
 
-/// Whether bpftrace has such a kind.
-fn is_bpftraces(kind: &str) -> bool {
-    !matches!(kind, "jprobe" | "instruction" | "mark" | "counter")
+/// What is known of a kind by its name.
+fn names(kind: &dyn EventKind) -> EventKindNames {
+    *event_kind::find(kind.name()).unwrap_or(&event_kind::TRACEPOINT)
 }
 
 /// The globs for a kind's parts; `None` where the pattern cannot mean it.
 fn globs_for(kind: &dyn EventKind, parts: &[&str]) -> Option<Vec<Glob>> {
-    let of_user_space = matches!(kind.name(), "uprobe" | "uretprobe" | "usdt");
+    let names = names(kind);
     let globs = |parts: &[&str]| parts.iter().map(|part| Glob::new(*part)).collect();
     match (kind.row().parts, parts.len()) {
         (_, 1) if parts[0] == "*" => (kind.name() != "uretprobe").then(Vec::new),
@@ -120,10 +121,10 @@ fn globs_for(kind: &dyn EventKind, parts: &[&str]) -> Option<Vec<Glob>> {
         // A module before a function, the period behind a clock.
         (1, 2) if parts[1].is_empty() => Some(globs(&parts[..1])),
         // Marks of all providers.
-        (3, 2) if kind.name() == "usdt" => {
+        (3, 2) if names.optional == Optional::Provider => {
             Some(vec![Glob::new(parts[0]), Glob::new("*"), Glob::new(parts[1])])
         }
-        (2, 1) if !of_user_space => Some(vec![Glob::new("*"), Glob::new(parts[0])]),
+        (2, 1) if !names.subject.is_file() => Some(vec![Glob::new("*"), Glob::new(parts[0])]),
         (wanted, given) if wanted == given => Some(globs(parts)),
         _ => None,
     }
@@ -140,7 +141,7 @@ fn line(
     // The period is the user's.
     let shown = match (kind.name(), name.strip_suffix("COUNT")) {
         (_, Some(unit)) => unit.to_owned(),
-        ("software" | "hardware", None) => format!("{name}:"),
+        (_, None) if names(kind).optional == Optional::Count => format!("{name}:"),
         ("fentry" | "fexit" | "rawtracepoint", None) if !name.contains(':') => format!("vmlinux:{name}"),
         _ => name.to_owned(),
     };

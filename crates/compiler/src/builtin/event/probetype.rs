@@ -3,25 +3,7 @@
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::value::string_constant;
 use crate::context::ProgramKind;
-
-/// The kinds of events whose names begin with them.
-const KINDS: &[&str] = &[
-    "fentry",
-    "fexit",
-    "hardware",
-    "interval",
-    "iter",
-    "kprobe",
-    "kretprobe",
-    "profile",
-    "rawtracepoint",
-    "software",
-    "tracepoint",
-    "uprobe",
-    "uretprobe",
-    "usdt",
-    "watchpoint",
-];
+use kestrel_trace::event_kind::{self, SeenBy};
 
 pub(crate) static PROBETYPE: Builtin = Builtin {
     name: "probetype",
@@ -32,20 +14,15 @@ pub(crate) static PROBETYPE: Builtin = Builtin {
         usage.alone(checker)?;
         let context = checker.context;
         let first = context.name.split(':').next().unwrap_or_default();
-        let kind = match KINDS.iter().find(|kind| **kind == first) {
-            Some(kind) => kind,
-            // Their names begin with their subsystem.
-            None if context.program == ProgramKind::Tracepoint
-                || context.name.contains(':') && !is_own(first) =>
-            {
-                "tracepoint"
+        let kind = match event_kind::find(first) {
+            Some(kind) if kind.seen_by == SeenBy::Session => "special",
+            Some(kind) => kind.name,
+            // Names of static events begin with their subsystem.
+            None if context.program == ProgramKind::Tracepoint || context.name.contains(':') => {
+                event_kind::TRACEPOINT.name
             }
             None => "special",
         };
         Ok(string_constant(kind, usage.span))
     }),
 };
-
-fn is_own(first: &str) -> bool {
-    matches!(first, "self" | "bench" | "test" | "begin" | "end")
-}

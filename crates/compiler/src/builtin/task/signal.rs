@@ -7,6 +7,7 @@ use crate::check::value::constant;
 use crate::lang::ast::ExprKind;
 use crate::lang::diag::{Diagnostic, nearest};
 use kestrel_bpf::helper::{self, Helper};
+use kestrel_trace::event_kind;
 
 pub(crate) static SIGNAL: Builtin = Builtin {
     name: "signal",
@@ -28,7 +29,8 @@ pub(super) fn sent(
     }
     let given = usage.positional(checker, 1, 1)?;
     checker.needs_unsafe_in_programs(usage)?;
-    if matches!(checker.context.name.as_str(), "begin" | "end") {
+    // Programs at the begin and the end run in the tracer itself.
+    if [event_kind::BEGIN.name, event_kind::END.name].contains(&checker.context.name.as_str()) {
         let message = format!(
             "signal() in {} would be sent to the tracer itself",
             checker.context.name

@@ -4,15 +4,7 @@ use super::Parser;
 use crate::lang::ast::{EventPart, EventSpec};
 use crate::lang::diag::Diagnostic;
 use crate::lang::lexer::{QuoteTrouble, read_quoted, span};
-
-/// First parts after which the second is a path, in which slashes are ordinary.
-const PATH_KINDS: &[&str] = &["uprobe", "u", "uretprobe", "ur", "usdt", "U", "watchpoint", "w"];
-
-/// First parts of events whose count may be left out behind its colon.
-const COUNTED_KINDS: &[&str] = &["hardware", "h", "software", "s"];
-
-/// First parts of events whose file and group may be left out between their colons.
-const MARK_KINDS: &[&str] = &["usdt", "U"];
+use kestrel_trace::event_kind::{self, Optional};
 
 /// Kind of a part of an event's name.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,7 +25,8 @@ impl Parser<'_> {
         self.lexer.go_to(start);
         let mut parts: Vec<EventPart> = Vec::new();
         loop {
-            let of_file = !parts.is_empty() && PATH_KINDS.contains(&parts[0].text.as_str());
+            let kind = parts.first().and_then(|first| event_kind::find(&first.text));
+            let of_file = kind.is_some_and(|kind| kind.subject.is_path());
             parts.push(self.event_part(match (of_file, parts.len()) {
                 (true, 1) => Part::Path,
                 (true, _) => Part::InFile,
@@ -51,12 +44,12 @@ impl Parser<'_> {
             self.unexpected("the name of an event");
             return None;
         }
-        let kind = parts[0].text.as_str();
-        if parts.len() > 2 && COUNTED_KINDS.contains(&kind) && parts.last().is_some_and(is_empty) {
+        let optional = event_kind::find(&parts[0].text).map_or(Optional::None, |kind| kind.optional);
+        if parts.len() > 2 && optional == Optional::Count && parts.last().is_some_and(is_empty) {
             parts.pop();
         }
-        let kind = parts[0].text.as_str();
-        let may_lack = MARK_KINDS.contains(&kind) && parts.len() > 2 && !parts.last().is_some_and(is_empty);
+        let may_lack =
+            optional == Optional::Provider && parts.len() > 2 && !parts.last().is_some_and(is_empty);
         if let Some(empty) = parts.iter().find(|part| is_empty(part) && !may_lack) {
             let place = empty.span;
             self.error(
