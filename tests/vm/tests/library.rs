@@ -249,6 +249,34 @@ fn hits_have_what_a_handler_by_default_records() {
     assert_eq!(listed(), "");
 }
 
+/// Where a function of the kernel begins.
+fn address_of(function: &str) -> u64 {
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
+    let named = |line: &&str| line.split_whitespace().nth(2) == Some(function);
+    let line = symbols.lines().find(named).unwrap();
+    u64::from_str_radix(line.split_once(' ').unwrap().0, 16).unwrap()
+}
+
+#[test]
+fn closures_of_a_probe_at_an_address_are_called_by_their_priorities() {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let keeper = |name: &'static str| {
+        let order = order.clone();
+        move |_: &Hit| order.lock().unwrap().push(name)
+    };
+    let probe = Kprobe::at_address(address_of("ksys_lseek")).filter(&mine());
+    let probe = probe
+        .on_hit(keeper("own"))
+        .on_hit_with(-1, keeper("last"))
+        .on_hit_with(7, keeper("first"));
+    let mut probe = probe.register().unwrap();
+    seek(&mut probe, 10);
+    let called = order.lock().unwrap().clone();
+    let hits = called.len() / 3;
+    assert_eq!(called, ["first", "own", "last"].repeat(hits));
+    assert!(hits <= 10 && hits as u64 + missed_by(&probe) >= 10, "{hits}");
+}
+
 #[test]
 fn many_probes_are_registered_together_or_not_at_all() {
     let kept = Kept::default();

@@ -1,4 +1,4 @@
-//! Blocks: scratch variables, branches, loops, records.
+//! Checks statements and blocks: scratch variables, branches, loops, records.
 
 use super::checker::{Checked, Checker, Reported};
 use super::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type, Variable, VariableId};

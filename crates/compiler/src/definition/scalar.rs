@@ -1,4 +1,4 @@
-//! The numbers of C by all the names that people have for them.
+//! C's arithmetic types, with all spellings of each.
 
 /// Encoding of a number in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

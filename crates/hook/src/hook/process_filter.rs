@@ -73,7 +73,7 @@ pub fn single_process(pid: u32) -> Vec<u8> {
     bytes
 }
 
-/// Adds the threads that processes have now. The followers must be attached already: they add threads that begin after this and remove those that end meanwhile.
+/// Adds the threads that processes have now. The trackers must be attached already: they add threads that begin after this and remove those that end meanwhile.
 pub fn enter_threads(map: &Map, processes: &[u32], host: &Host) -> Result<()> {
     let bits = Mapping::new(map.as_fd(), 0, BYTES as usize, Access::ReadWrite)?;
     for &process in processes {
@@ -87,7 +87,7 @@ pub fn enter_threads(map: &Map, processes: &[u32], host: &Host) -> Result<()> {
             now.fetch_or(bit, Ordering::SeqCst);
             ever.fetch_or(bit, Ordering::SeqCst);
             if !host.path(format!("/proc/{process}/task/{thread}")).exists() {
-                // The thread may have been freed before its bit was set, and no follower would clear that.
+                // The thread may have been freed before its bit was set, and no tracker would clear that.
                 now.fetch_and(!bit, Ordering::SeqCst);
             }
         }
@@ -181,7 +181,7 @@ fn leave(b: &mut Builder, thread: Vreg) {
 }
 
 /// A program that keeps the set of followed threads up to date, on a raw tracepoint.
-pub struct Follower {
+pub struct Tracker {
     /// Name of the tracepoint that it is on.
     pub tracepoint: &'static str,
     /// The code that runs there.
@@ -189,12 +189,12 @@ pub struct Follower {
 }
 
 /// The program that adds a command, whose process is `pid`, at its exec.
-pub fn admission(pid: u32) -> Result<Follower> {
+pub fn admission(pid: u32) -> Result<Tracker> {
     make("sched_process_exec", on_exec(pid))
 }
 
 /// The two programs that add threads as they begin (children and threads of a command, threads of processes) and remove those that end.
-pub fn followers(target: &ProcessFilter, types: &Btf) -> Result<Vec<Follower>> {
+pub fn trackers(target: &ProcessFilter, types: &Btf) -> Result<Vec<Tracker>> {
     let enters = match target {
         ProcessFilter::Command(_) => on_new_child(types)?,
         ProcessFilter::Processes(processes) => on_new_thread(processes, types)?,
@@ -206,14 +206,14 @@ pub fn followers(target: &ProcessFilter, types: &Btf) -> Result<Vec<Follower>> {
     ])
 }
 
-/// Generates a follower's code.
-pub(crate) fn make(tracepoint: &'static str, b: Builder) -> Result<Follower> {
+/// Generates a tracker's code.
+pub(crate) fn make(tracepoint: &'static str, b: Builder) -> Result<Tracker> {
     let failed = |e: kestrel_compiler::Error| Error::Compile {
         event: format!("rawtracepoint:{tracepoint} (following processes)"),
         why: e.to_string(),
     };
     let code = codegen::generate(&b.finish()).map_err(failed)?;
-    Ok(Follower { tracepoint, code })
+    Ok(Tracker { tracepoint, code })
 }
 
 /// On `sched_process_exec`: adds the command's thread.

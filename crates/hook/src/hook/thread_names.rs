@@ -3,7 +3,7 @@
 //! `sched_process_exec` enters the name a process takes with its program, `sched_process_fork` gives a child its parent's,
 //! `task_rename` the one a thread gives itself. Threads that were there before are found in /proc.
 
-use super::process_filter::{Follower, key, make, member, read};
+use super::process_filter::{Tracker, key, make, member, read};
 use kestrel_bpf::btf::Btf;
 use kestrel_bpf::helper;
 use kestrel_catalog::Result;
@@ -30,7 +30,7 @@ pub fn create_map() -> Result<Map> {
 }
 
 /// The three programs.
-pub fn followers(types: &Btf) -> Result<Vec<Follower>> {
+pub fn trackers(types: &Btf) -> Result<Vec<Tracker>> {
     Ok(vec![
         make("sched_process_exec", on_exec())?,
         make("sched_process_fork", on_fork(types)?)?,

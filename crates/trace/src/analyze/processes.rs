@@ -1,4 +1,4 @@
-//! How many records are there of each process?
+//! The analysis `processes`: records counted by process.
 
 use super::analysis::{Analysis, AnalysisKind};
 use super::count::{Count, largest_first};

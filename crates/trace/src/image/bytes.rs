@@ -1,4 +1,4 @@
-//! Bytes that can be read anywhere: a file, or memory in tests and of live maps; short reads mean that there is no more.
+//! Random access to the bytes of an image: of a file, or memory in tests and of live maps; short reads mean that there is no more.
 
 use std::io;
 use std::os::unix::fs::FileExt;

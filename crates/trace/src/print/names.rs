@@ -1,4 +1,4 @@
-//! Numbers by the names that they stand for.
+//! Names of values: enumerators, flags, system calls.
 
 use super::piece::hexadecimal;
 use super::raw;

@@ -1,4 +1,4 @@
-//! Types in the words of C: `struct`, `union`, `enum` and `typedef` at the top of a text.
+//! Parses C type definitions: `struct`, `union`, `enum` and `typedef` at the top of a text.
 
 use super::{Parsed, Parser};
 use crate::lang::ast::{

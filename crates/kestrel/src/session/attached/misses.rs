@@ -24,9 +24,9 @@ impl Session {
             let mechanism = hook.mechanism.as_ref();
             Ok(misses.of(mechanism, &program, links.into_iter(), own, taken.transpose()?))
         };
-        // A hit that no copy of a follower saw was skipped in each.
-        let followers = self.trackers.chunks(self.tracker_copies);
-        for copies in self.hooks.chunks(1).chain(followers) {
+        // A hit that no copy of a tracker saw was skipped in each.
+        let trackers = self.trackers.chunks(self.tracker_copies);
+        for copies in self.hooks.chunks(1).chain(trackers) {
             let [hook, others @ ..] = copies else { continue };
             let mut count = count_of(hook)?;
             for copy in others {

@@ -243,7 +243,7 @@ impl Session {
         &self.skipped
     }
 
-    /// Programs attached, followers of the command left out.
+    /// Programs attached, trackers of the command left out.
     pub fn programs(&self) -> usize {
         self.hooks.len()
     }

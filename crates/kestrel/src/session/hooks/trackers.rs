@@ -7,7 +7,7 @@ use kestrel_bpf::btf::Btf;
 use kestrel_catalog::attach::{Attach, Events, RawTracepoint};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
-use kestrel_hook::hook::process_filter::{self, Follower, ProcessFilter};
+use kestrel_hook::hook::process_filter::{self, ProcessFilter, Tracker};
 use kestrel_hook::hook::{second_chance, thread_names};
 use kestrel_kernel::bpf::{Map, ProgramKind, ValueCheck};
 use kestrel_trace::process::Processes;
@@ -36,7 +36,7 @@ impl Session {
         match target {
             ProcessFilter::Command(pid) => {
                 let types = catalog.types().map_err(following)?;
-                self.attach_followers(vec![process_filter::admission(*pid)?], &types, catalog)
+                self.attach_trackers(vec![process_filter::admission(*pid)?], &types, catalog)
             }
             _ => Ok(()),
         }
@@ -68,14 +68,14 @@ impl Session {
             Err(error) if follows => return Err(following(error)),
             Err(_) => return Ok(()),
         };
-        let mut followers = match plan.globals.source {
+        let mut trackers = match plan.globals.source {
             Some(_) => Vec::new(),
-            None => thread_names::followers(&types)?,
+            None => thread_names::trackers(&types)?,
         };
         if follows {
-            followers.extend(process_filter::followers(target, &types)?);
+            trackers.extend(process_filter::trackers(target, &types)?);
         }
-        self.attach_followers(followers, &types, catalog)?;
+        self.attach_trackers(trackers, &types, catalog)?;
         match (target, &self.resources.process_filter) {
             (ProcessFilter::Processes(pids), Some(map)) => {
                 process_filter::enter_threads(map, pids, catalog.host())
@@ -86,29 +86,24 @@ impl Session {
 
     /// Each several times where threads are preempted inside of them: what they do may be done twice, and each has a guard of its own, so that a hit is missed only where
     /// all are skipped.
-    fn attach_followers(
-        &mut self,
-        followers: Vec<Follower>,
-        types: &Arc<Btf>,
-        catalog: &Catalog,
-    ) -> Result<()> {
+    fn attach_trackers(&mut self, trackers: Vec<Tracker>, types: &Arc<Btf>, catalog: &Catalog) -> Result<()> {
         self.tracker_copies = match catalog.preemption().tracepoints {
             true => second_chance::PROGRAMS as usize,
             false => 1,
         };
-        for follower in followers {
+        for tracker in trackers {
             for _ in 0..self.tracker_copies {
-                self.attach_follower(&follower, types, catalog)?;
+                self.attach_tracker(&tracker, types, catalog)?;
             }
         }
         Ok(())
     }
 
-    fn attach_follower(&mut self, follower: &Follower, types: &Arc<Btf>, catalog: &Catalog) -> Result<()> {
-        let event = follower.tracepoint.to_owned();
-        let code = &follower.code;
+    fn attach_tracker(&mut self, tracker: &Tracker, types: &Arc<Btf>, catalog: &Catalog) -> Result<()> {
+        let event = tracker.tracepoint.to_owned();
+        let code = &tracker.code;
         let (program, maps) = self.resources.load(
-            (&event, follower.tracepoint),
+            (&event, tracker.tracepoint),
             ProgramKind::RawTracepoint,
             &code.code,
             &code.maps,
@@ -116,7 +111,7 @@ impl Session {
             &[],
         )?;
         let tracepoint = RawTracepoint {
-            name: follower.tracepoint.to_owned(),
+            name: tracker.tracepoint.to_owned(),
         };
         let events = Events {
             known: catalog,

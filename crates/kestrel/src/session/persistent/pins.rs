@@ -111,7 +111,7 @@ pub(in crate::session) fn of_object(state: &ObjectState) -> impl Iterator<Item =
     state.maps.iter().map(|map| object(state.number, &map.name))
 }
 
-pub(in crate::session) fn follower(number: u32) -> String {
+pub(in crate::session) fn tracker(number: u32) -> String {
     format!("follow{number}")
 }
 
@@ -139,7 +139,7 @@ pub(in crate::session) fn of(state: &State) -> BTreeSet<String> {
     }
     names.extend(state.hooks.iter().flat_map(of_hook));
     names.extend(state.objects.iter().flat_map(of_object));
-    names.extend((0..state.followers).map(follower));
+    names.extend((0..state.trackers).map(tracker));
     names
 }
 

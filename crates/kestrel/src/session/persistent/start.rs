@@ -127,7 +127,7 @@ fn describe(session: &Session, name: &str, plan: &Plan, origin: Origin<'_>) -> S
         state.hooks.push(next);
         state.next_hook += 1;
     }
-    state.followers = session.trackers.iter().map(|f| f.links.each().len() as u32).sum();
+    state.trackers = session.trackers.iter().map(|f| f.links.each().len() as u32).sum();
     state
 }
 
@@ -169,7 +169,7 @@ impl Session {
         }
         let links = self.trackers.iter().flat_map(|f| f.links.each());
         for (number, link) in (0..).zip(links) {
-            to.pin(link.as_fd(), &pins::follower(number))?;
+            to.pin(link.as_fd(), &pins::tracker(number))?;
         }
         Ok(())
     }

@@ -80,7 +80,8 @@ pub struct State {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<ObjectState>,
     /// Pinned links of programs that follow threads and their names.
-    pub followers: u32,
+    #[serde(rename = "followers")]
+    pub trackers: u32,
     /// Numbers of the relays that programs of other hooks were made with ([`super::relay`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known_relays: Vec<u32>,
