@@ -111,6 +111,7 @@ impl Checker<'_> {
             }
             _ => {}
         }
+        // In tables it is an error; scripts follow bpftrace, which warns, and the quotient is bpftrace's.
         if matches!(op, BinaryOp::Divide | BinaryOp::Modulo) && right.constant() == Some(0) {
             let hint = "divide by a value that was tested: if ($n != 0) { … / $n }";
             if !self.globals.infers_types || left.constant().is_some() {

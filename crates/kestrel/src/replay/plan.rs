@@ -96,6 +96,7 @@ pub(super) fn plan(
         let message = "how many CPUs there were is not known of a recording of another kernel";
         return Err(wrong(&program.text, vec![Diagnostic::error(span, message)]));
     }
+    // A handler may read a map that a later one writes: its type is known after a round over all of them, and all are checked anew until nothing changes.
     let mut shapes = Shapes::default();
     for _ in 0..ROUNDS {
         let mut round = Round {

@@ -99,6 +99,7 @@ impl Merge {
         let boots = Boots::of(&infos);
         merge.boots = boots.first.len();
         merge.info = described(&infos, &boots);
+        // Sources keep the readers alone: what lies beside the records (symbols, threads, maps) is joined once, when all numbers of events are known.
         let mut sides = Vec::new();
         let mut known = BTreeMap::new();
         for ((at, info), (name, trace)) in infos.iter().enumerate().zip(traces) {

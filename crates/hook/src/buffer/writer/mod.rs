@@ -93,6 +93,8 @@ impl Sink for RingSink {
         };
         self.attempt(b, &first, size, first_cross);
         let begin = first.begin;
+        // Nearly every record finds room at its first attempt, on the page in use: that alone stands in line. Further attempts are a call where the program
+        // has functions, which keeps the verifier from following them once for every record of a program.
         match self.outlined != Outlined::None && !is_piece(number) {
             true => {
                 let (rest, taken) = (b.cold_block(), b.block());

@@ -15,7 +15,8 @@ pub(in crate::session) fn hook_state(
     attached: &Attached,
     objects: &Objects,
 ) -> HookState {
-    let way = &hook.strategies[attached.strategy];
+    // Other strategies of the hook were refused by the kernel; code is generated anew for this one alone.
+    let strategy = &hook.strategies[attached.strategy];
     let events = hook.instances.iter().map(|instance| EventState {
         name: instance.name.clone(),
         event: None,
@@ -25,21 +26,21 @@ pub(in crate::session) fn hook_state(
         .handlers
         .iter()
         .enumerate()
-        .map(|(index, row)| HandlerState::of(row, way.checked.get(index), Vec::new()));
+        .map(|(index, row)| HandlerState::of(row, strategy.checked.get(index), Vec::new()));
     let mut program = ProgramState {
         slot: None,
         first: hook.first_record_id,
         records: hook.records.max(1),
         rows: rows.collect(),
         events: Vec::new(),
-        messages: messages(&way.checked),
+        messages: messages(&strategy.checked),
     };
-    objects.describe_calls(hook, Some(way), &mut program);
+    objects.describe_calls(hook, Some(strategy), &mut program);
     HookState {
         number,
         kind: hook.kind.to_owned(),
-        way: way.to_string(),
-        attached: Some(way.mechanism.clone()),
+        way: strategy.to_string(),
+        attached: Some(strategy.mechanism.clone()),
         multi: attached.kind.is_multi(),
         links: attached.links.each().len() as u32,
         cpus: attached.links.cpus().to_vec(),

@@ -118,6 +118,7 @@ impl Session {
             names: &[],
             optional: false,
         };
+        // Attached by the layer that events use, so that missed hits are counted as an event's are.
         let links = tracepoint.attach(ProgramKind::RawTracepoint, &[&program], &events)?;
         self.trackers.push(Attached {
             event,

@@ -132,7 +132,7 @@ fn describe(session: &Session, name: &str, plan: &Plan, origin: Origin<'_>) -> S
 }
 
 impl Session {
-    /// Pins all of it.
+    /// Pins all of it into a directory that has no name of a session yet: links come last, since from their pins on the kernel keeps the programs attached.
     fn pin(&self, state: &State, to: &Directory) -> Result<()> {
         to.pin(self.resources.control.map().as_fd(), pins::CONTROL)?;
         to.pin(state.to_map()?.as_fd(), pins::STATE)?;

@@ -127,6 +127,7 @@ fn fetch(expression: &Expr) -> Result<String> {
         ExprKind::Identifier(name) => match (name.as_str(), name.strip_prefix("arg")) {
             ("retval", _) => Ok("$retval".to_owned()),
             ("comm", _) => Ok("$comm".to_owned()),
+            // The kernel counts arguments from 1.
             (_, Some(number)) => match number.parse::<u32>() {
                 Ok(number) => Ok(format!("$arg{}", number + 1)),
                 Err(_) => Err(format!("the kernel cannot fetch {name}")),
