@@ -85,7 +85,8 @@ fn help_footer() -> String {
     format!("{EXAMPLES}\n\n{}\n\n{}", exit::CODES, exit::OTHERS)
 }
 
-/// The definition of the command line.
+/// The definition of the command line. `--wait` is global, so that it may stand anywhere; commands that have no session take it, as scripts give it to all, and
+/// do not show it.
 fn definition() -> clap::Command {
     let whole = Arguments::command();
     let wait = whole.get_arguments().find(|argument| argument.get_id() == "wait");

@@ -18,9 +18,10 @@ use std::time::{Duration, Instant};
 
 /// The time between two drawings.
 const PERIOD: Duration = Duration::from_millis(250);
-/// The shortest time between two questions to the kernel about missed hits, and how often as long as the answer took that is at least.
+/// The shortest time between two questions to the kernel about missed hits.
 const MISSED_PERIOD: Duration = Duration::from_secs(1);
-const MISSED_SHARE: u32 = 50;
+/// They are at least this many times as far apart as an answer takes, so that asking costs 2 % of a CPU at most.
+const MISSED_COST_FACTOR: u32 = 50;
 
 /// The line, shared by who draws it and who prints beside it.
 #[derive(Clone, Default)]
@@ -94,7 +95,10 @@ impl StatusLine {
         }
         shown.drawn = Instant::now();
         if is_in_background() {
-            shown.bar = None;
+            // A bar that is dropped erases its line, which is the shell's by now.
+            if let Some(bar) = shown.bar.take() {
+                bar.set_draw_target(ProgressDrawTarget::hidden());
+            }
             return;
         }
         let text = shown.text(&what());
@@ -177,7 +181,7 @@ impl MissedSoFar {
             self.hits = all.iter().filter_map(|missed| missed.count.as_ref().ok()).sum();
         }
         let cost = begun.elapsed();
-        self.next = Some(begun + MISSED_PERIOD.max(cost * MISSED_SHARE));
+        self.next = Some(begun + MISSED_PERIOD.max(cost * MISSED_COST_FACTOR));
         self.hits
     }
 }
@@ -213,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_terminal_there_is_none() {
+    fn a_terminal_that_is_shared_has_none() {
         let line = StatusLine::new("recording", None, true);
         line.draw(|| unreachable!("nothing is asked for a line that is not shown"));
         assert_eq!(line.aside(|| 5), 5);

@@ -304,7 +304,16 @@ pub(super) fn enlarged(declaration: &Declaration, map: &Map, reused: bool) -> Re
 }
 
 /// Kinds of maps that have no size of their own: a processor's, a task's, an inode's, a socket's, a control group's; and `struct_ops`.
-const SIZELESS: &[u32] = &[4, 19, 21, 24, 26, 28, 29, 32];
+const SIZELESS: &[MapKind] = &[
+    MapKind::PERF_EVENT_ARRAY,
+    MapKind::CGROUP_STORAGE,
+    MapKind::PERCPU_CGROUP_STORAGE,
+    MapKind::SK_STORAGE,
+    MapKind::STRUCT_OPS,
+    MapKind::INODE_STORAGE,
+    MapKind::TASK_STORAGE,
+    MapKind::CGRP_STORAGE,
+];
 
 /// How the user says the size of a map that the object leaves open: `None` where it does not, or it needs none.
 pub(super) fn open_size(declaration: &Declaration) -> Option<String> {
@@ -313,12 +322,31 @@ pub(super) fn open_size(declaration: &Declaration) -> Option<String> {
         MapKind::RINGBUF | MapKind::USER_RINGBUF
     );
     let unit = if ring { "BYTES" } else { "ENTRIES" };
-    (declaration.entries == 0 && !SIZELESS.contains(&declaration.kind))
+    (declaration.entries == 0 && !SIZELESS.contains(&MapKind(declaration.kind)))
         .then(|| format!("--map-size {}={unit}", declaration.name))
 }
 
 /// Kinds of maps for which the kernel takes no types of key and value.
-const UNTYPED: &[u32] = &[3, 4, 7, 8, 12, 13, 14, 15, 16, 17, 18, 22, 23, 25, 26, 27, 30, 31];
+const UNTYPED: &[MapKind] = &[
+    MapKind::PROG_ARRAY,
+    MapKind::PERF_EVENT_ARRAY,
+    MapKind::STACK_TRACE,
+    MapKind::CGROUP_ARRAY,
+    MapKind::ARRAY_OF_MAPS,
+    MapKind::HASH_OF_MAPS,
+    MapKind::DEVMAP,
+    MapKind::SOCKMAP,
+    MapKind::CPUMAP,
+    MapKind::XSKMAP,
+    MapKind::SOCKHASH,
+    MapKind::QUEUE,
+    MapKind::STACK,
+    MapKind::DEVMAP_HASH,
+    MapKind::STRUCT_OPS,
+    MapKind::RINGBUF,
+    MapKind::BLOOM_FILTER,
+    MapKind::USER_RINGBUF,
+];
 
 /// Makes a map.
 pub(super) fn create(
@@ -333,7 +361,7 @@ pub(super) fn create(
     } else {
         map.name.clone()
     };
-    let typed = !UNTYPED.contains(&map.kind)
+    let typed = !UNTYPED.contains(&MapKind(map.kind))
         && (map.key.is_some() || map.value.is_some())
         && (map.is_data || map.key.is_some());
     let id = |ty: Option<TypeId>| ty.map_or(0, |ty| ty.0);
@@ -362,10 +390,7 @@ pub(super) fn create(
 /// `.rodata` of `count.o` is `count.rodata` to bpftool, as with other loaders.
 fn data_name(object: &str, section: &str) -> String {
     let room = 15usize.saturating_sub(section.len());
-    let stem: String = object
-        .chars()
-        .take(room.max(if section.len() < 15 { 1 } else { 0 }))
-        .collect();
+    let stem: String = object.chars().take(room).collect();
     format!("{stem}{section}")
 }
 
@@ -376,15 +401,12 @@ fn explain(error: kestrel_kernel::Error, map: &Declaration, shape: &Shape) -> Er
     };
     let errno = error.errno();
     let pages = shape.entries.is_power_of_two() && shape.entries >= 4096;
+    let open = open_size(map);
     match errno {
-        // Kernels say the one or the other.
-        Some(Errno::EINVAL | Errno::E2BIG) if shape.entries == 0 && shape.kind == MapKind::RINGBUF => refused(format!(
-            "the object leaves its size to its own loader: say it, --map-size {}=BYTES, a power of two from 4096 on",
-            map.name
-        )),
-        Some(Errno::EINVAL | Errno::E2BIG) if shape.entries == 0 => refused(format!(
-            "the object leaves its size to its own loader: say it, --map-size {}=ENTRIES",
-            map.name
+        // Templates of inner maps may leave it open. Kernels say the one or the other.
+        Some(Errno::EINVAL | Errno::E2BIG) if open.is_some() => refused(format!(
+            "the object leaves its size to its own loader: say it, {}",
+            open.unwrap_or_default()
         )),
         Some(Errno::EINVAL) if shape.kind.name().is_none() => refused(format!("this kernel knows no maps of type {}", shape.kind.0)),
         Some(Errno::EINVAL) if shape.kind == MapKind::RINGBUF && !pages => {

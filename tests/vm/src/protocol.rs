@@ -111,7 +111,11 @@ pub enum Stream {
 /// Those of the writer.
 pub fn send<T: Serialize>(to: &mut impl Write, message: &T, payload: &[u8]) -> io::Result<()> {
     let json = serde_json::to_vec(message)?;
-    let length = u32::try_from(json.len()).map_err(io::Error::other)?;
+    let length = u32::try_from(json.len()).unwrap_or(u32::MAX);
+    if length > LONGEST {
+        let why = format!("a message of {length} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
     let mut frame = Vec::with_capacity(4 + json.len() + payload.len());
     frame.extend_from_slice(&length.to_le_bytes());
     frame.extend_from_slice(&json);

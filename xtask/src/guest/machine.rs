@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::BufReader,
+    io::{self, BufReader},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -116,6 +116,8 @@ pub(crate) enum Happening {
     Reply(Reply, Vec<u8>),
     /// The connection to the agent broke: QEMU is gone.
     Silence,
+    /// What the agent sent cannot be read.
+    OutOfStep(io::Error),
     /// The guest stopped by itself: a panic, or a power-off.
     Stopped,
 }
@@ -123,9 +125,19 @@ pub(crate) enum Happening {
 /// Ticks per second in /proc, the same on all of Linux's architectures that run us.
 const TICKS: u64 = 100;
 
+/// QEMU's process; it is killed when dropped, as a `Child` is not.
+struct Emulator(Child);
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A running QEMU; it is killed when dropped.
 pub(crate) struct Machine {
-    process: Child,
+    process: Emulator,
     pub(crate) qmp: Qmp,
     agent: UnixStream,
     happenings: Receiver<Happening>,
@@ -140,8 +152,8 @@ impl Machine {
             .prefix("kestrel-vm-")
             .tempdir_in("/tmp")
             .context("make a folder in /tmp")?;
-        let mut process = Self::spawn(hardware, memory, more, folder.path())?;
-        let mut alive = || match process.try_wait()? {
+        let mut process = Emulator(Self::spawn(hardware, memory, more, folder.path())?);
+        let mut alive = || match process.0.try_wait()? {
             None => Ok(()),
             Some(status) => {
                 let told = fs::read_to_string(folder.path().join("stderr")).unwrap_or_default();
@@ -156,9 +168,6 @@ impl Machine {
             if matches!(event, "SHUTDOWN" | "GUEST_PANICKED") {
                 let _ = sender.send(Happening::Stopped);
             }
-        });
-        let qmp = qmp.inspect_err(|_| {
-            let _ = process.kill();
         })?;
         Ok(Self {
             process,
@@ -229,13 +238,13 @@ impl Machine {
 
     /// The emulator's process.
     pub(crate) fn pid(&self) -> Pid {
-        Pid::from_child(&self.process)
+        Pid::from_child(&self.process.0)
     }
 
     /// The processor time that the emulator has used.
     pub(crate) fn busy(&self) -> Duration {
         // The fields of times stand behind the name, which may hold blanks: 12th and 13th from there.
-        let text = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap_or_default();
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.process.0.id())).unwrap_or_default();
         let after = text.rsplit_once(") ").map_or("", |(_, after)| after);
         let ticks = after
             .split(' ')
@@ -248,7 +257,7 @@ impl Machine {
     /// How long the emulator was ready to run and did not, because others had the processors.
     pub(crate) fn starved(&self) -> Duration {
         // Of each thread: time on a processor, time waiting for one, in nanoseconds. The thread of the guest's CPUs waits longest.
-        let threads = fs::read_dir(format!("/proc/{}/task", self.process.id()));
+        let threads = fs::read_dir(format!("/proc/{}/task", self.process.0.id()));
         let waited = |thread: fs::DirEntry| -> Option<u64> {
             let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
             text.split_whitespace().nth(1)?.parse().ok()
@@ -266,7 +275,7 @@ impl Machine {
     /// How the emulator ended, if it has, and what it said.
     pub(crate) fn last_words(&mut self) -> String {
         let said = fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default();
-        match self.process.try_wait() {
+        match self.process.0.try_wait() {
             Ok(Some(status)) => format!("{QEMU} ended ({status}) {}", said.trim()),
             _ => said.trim().to_owned(),
         }
@@ -284,26 +293,22 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 /// Turns the agent's bytes into happenings until the connection breaks.
 fn listen(agent: UnixStream, to: Sender<Happening>) {
     thread::spawn(move || {
         let mut from = BufReader::with_capacity(1 << 17, agent);
-        let mut next = || -> std::io::Result<Happening> {
+        let mut next = || -> io::Result<Happening> {
             let reply: Reply = protocol::receive(&mut from)?;
-            let mut payload = vec![0; usize::try_from(reply.payload()).map_err(std::io::Error::other)?];
-            std::io::Read::read_exact(&mut from, &mut payload)?;
+            let mut payload = vec![0; usize::try_from(reply.payload()).map_err(io::Error::other)?];
+            io::Read::read_exact(&mut from, &mut payload)?;
             Ok(Happening::Reply(reply, payload))
         };
         loop {
-            let happening = next().unwrap_or(Happening::Silence);
-            let last = matches!(happening, Happening::Silence);
+            let happening = next().unwrap_or_else(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => Happening::Silence,
+                _ => Happening::OutOfStep(error),
+            });
+            let last = matches!(happening, Happening::Silence | Happening::OutOfStep(_));
             if to.send(happening).is_err() || last {
                 break;
             }

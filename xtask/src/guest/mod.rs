@@ -259,6 +259,7 @@ impl Guest {
                 }
                 Some(Happening::Reply(Reply::Failed { what }, _)) => bail!("guest {}: {what}", self.series),
                 Some(Happening::Reply(other, _)) => bail!("guest {}: out of step: {other:?}", self.series),
+                Some(Happening::OutOfStep(error)) => bail!("guest {}: out of step: {error}", self.series),
                 Some(Happening::Stopped | Happening::Silence) => return Ok(ExitStatus::Died),
                 None => {
                     let longer = self.machine.starved();

@@ -44,7 +44,7 @@ const ON: &[(&[&str], &[&str])] = &[
 ];
 
 /// Files of tests that load compiled objects; they have modules to load, too.
-pub(super) const OBJECTS: &[&str] = &["objects", "bpftool"];
+pub(super) const OBJECTS: &[&str] = &["objects", "bpftool", "documented"];
 
 /// Files of tests whose guests have Debian packages, and which.
 pub(super) const PACKAGES: &[(&str, &[&str])] = &[

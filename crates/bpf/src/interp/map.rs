@@ -98,8 +98,22 @@ impl Map {
     ) -> i64 {
         const NOEXIST: u64 = 1;
         const EXIST: u64 = 2;
+        if flags > EXIST {
+            return EINVAL;
+        }
         let found = self.find(memory, key, cpu);
-        let address = match (found, flags & 3) {
+        // Arrays look at the index before they look at flags.
+        let is_hash = matches!(
+            self.kind,
+            MapKind::Hash { .. }
+                | MapKind::PerCpuHash { .. }
+                | MapKind::LruHash { .. }
+                | MapKind::PerCpuLruHash { .. }
+        );
+        if found.is_none() && !is_hash {
+            return E2BIG;
+        }
+        let address = match (found, flags) {
             (Some(_), NOEXIST) => return EEXIST,
             (None, EXIST) => return ENOENT,
             (Some(address), _) => address,

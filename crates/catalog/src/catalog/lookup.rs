@@ -232,11 +232,11 @@ impl Catalog {
             } else {
                 vec![last.clone()]
             };
-            let found = kind.names(self, &patterns, &mut |name| {
+            _ = kind.names(self, &patterns, &mut |name| {
                 near.push(format!("{}:{name}", kind.name()))
             });
-            if found.is_err() || near.len() >= NEAR {
-                continue;
+            if near.len() >= NEAR {
+                break;
             }
         }
         // `sched` alone, as trace-cmd takes it.

@@ -16,30 +16,35 @@ pub(super) const OWN: &[OwnEvent] = &[BEGIN, END, SELF, TEST, BENCH];
 pub(super) const BEGIN: OwnEvent = OwnEvent {
     row: row(event_kind::BEGIN, 0),
     shape: "begin",
+    fixed: None,
 };
 
 /// `end`.
 pub(super) const END: OwnEvent = OwnEvent {
     row: row(event_kind::END, 0),
     shape: kestrel_compiler::context::END,
+    fixed: None,
 };
 
 /// `self:signal:SIGUSR1`: the process that runs the program got a signal.
 pub(super) const SELF: OwnEvent = OwnEvent {
     row: row(event_kind::SELF, 2),
     shape: "self:signal:SIGUSR1",
+    fixed: Some(&["signal", "SIGUSR1"]),
 };
 
 /// `test:NAME`: run once where tests are asked for.
 pub(super) const TEST: OwnEvent = OwnEvent {
     row: row(event_kind::TEST, 1),
     shape: "test:NAME",
+    fixed: None,
 };
 
 /// `bench:NAME`: run again and again where its time is asked for.
 pub(super) const BENCH: OwnEvent = OwnEvent {
     row: row(event_kind::BENCH, 1),
     shape: "bench:NAME",
+    fixed: None,
 };
 
 /// The row of such a kind.
@@ -56,6 +61,8 @@ const fn row(names: EventKindNames, parts: usize) -> KindRow {
 pub(super) struct OwnEvent {
     row: KindRow,
     shape: &'static str,
+    /// The parts behind the kind, where its events have one name alone.
+    fixed: Option<&'static [&'static str]>,
 }
 
 impl EventKind for OwnEvent {
@@ -68,8 +75,10 @@ impl EventKind for OwnEvent {
         let matches = |parts: &[&str]| {
             patterns.len() == parts.len() && patterns.iter().zip(parts).all(|(glob, part)| glob.matches(part))
         };
-        if self.name() == SELF.name() && (matches(&[]) || matches(&["signal", "SIGUSR1"])) {
-            found("signal:SIGUSR1");
+        if let Some(parts) = self.fixed
+            && (matches(&[]) || matches(parts))
+        {
+            found(&parts.join(":"));
         }
         Ok(())
     }
@@ -80,10 +89,9 @@ impl EventKind for OwnEvent {
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let parts: Vec<&str> = spec.parts[1..].iter().map(|part| part.text.as_str()).collect();
-        let known = match (self.name(), parts.as_slice()) {
-            ("self", ["signal", "SIGUSR1"]) => true,
-            ("self", _) => false,
-            (_, parts) => parts.len() == self.row.parts,
+        let known = match self.fixed {
+            Some(fixed) => parts == fixed,
+            None => parts.len() == self.row.parts,
         };
         if !known {
             return Err(Error::wrong_shape(spec, self.shape));

@@ -349,7 +349,7 @@ impl Explorer {
         match (key.code, row) {
             (KeyCode::Enter | KeyCode::Char(' '), Some(row)) => graph.toggle(&row),
             (KeyCode::Right | KeyCode::Char('+' | 'l'), Some(row)) => graph.expand(&row),
-            (KeyCode::Left | KeyCode::Char('-' | 'h'), Some(row)) => _ = graph.collapse(&row),
+            (KeyCode::Left | KeyCode::Char('-' | 'h'), Some(row)) => graph.collapse(&row),
             (KeyCode::Char('e'), Some(row)) => graph.expand_all(&row),
             (KeyCode::Char('z'), Some(row)) => {
                 graph.zoom(&row);

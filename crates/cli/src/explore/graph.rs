@@ -13,16 +13,16 @@ pub(crate) struct Graph {
     sort: Column,
     reversed: bool,
     functions: Vec<Function>,
-    /// Ways that are open: a function, then frames below it.
-    open: BTreeSet<Way>,
+    /// Paths that are open: a function, then frames below it.
+    open: BTreeSet<Path>,
     /// What was looked at below functions.
     branches: BTreeMap<usize, Branch>,
-    /// Ways to the frames that were made the root, one after the other.
-    roots: Vec<Way>,
+    /// Paths to the frames that were made the root, one after the other.
+    roots: Vec<Path>,
 }
 
 /// A function's place in the list, and the frames from it to a row.
-type Way = (usize, Vec<u32>);
+type Path = (usize, Vec<u32>);
 
 /// A column of the graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) const COLUMNS: [(Column, &str, bool); 5] = [
 /// A row of the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
-    way: Way,
+    path: Path,
     /// What stands in each column.
     pub(crate) cells: [String; 5],
 }
@@ -167,7 +167,7 @@ impl Graph {
         }
     }
 
-    fn at(&self, (function, frames): &Way) -> Option<&Branch> {
+    fn at(&self, (function, frames): &Path) -> Option<&Branch> {
         let mut at = self.branches.get(function)?;
         for frame in frames {
             at = at.below.get(frame)?;
@@ -175,42 +175,43 @@ impl Graph {
         Some(at)
     }
 
-    /// Opens or closes the row of a way.
+    /// Opens or closes the row of a path.
     pub(crate) fn toggle(&mut self, row: &Row) {
-        if !self.open.remove(&row.way) {
-            self.branch(row.way.0);
-            self.open.insert(row.way.clone());
+        if !self.open.remove(&row.path) {
+            self.expand(row);
         }
     }
 
     /// Opens a row, if there is something below it.
     pub(crate) fn expand(&mut self, row: &Row) {
-        self.branch(row.way.0);
-        self.open.insert(row.way.clone());
+        self.branch(row.path.0);
+        if self.at(&row.path).is_some_and(|branch| !branch.below.is_empty()) {
+            self.open.insert(row.path.clone());
+        }
     }
 
-    /// Closes a row; false if it was not open.
-    pub(crate) fn collapse(&mut self, row: &Row) -> bool {
-        self.open.remove(&row.way)
+    /// Closes a row.
+    pub(crate) fn collapse(&mut self, row: &Row) {
+        self.open.remove(&row.path);
     }
 
     /// Opens all that is below a row.
     pub(crate) fn expand_all(&mut self, row: &Row) {
-        self.branch(row.way.0);
-        let mut ways = vec![row.way.clone()];
-        while let Some(way) = ways.pop() {
+        self.branch(row.path.0);
+        let mut paths = vec![row.path.clone()];
+        while let Some(path) = paths.pop() {
             let below: Vec<u32> = self
-                .at(&way)
+                .at(&path)
                 .into_iter()
                 .flat_map(|it| it.below.keys().copied())
                 .collect();
-            ways.extend(below.iter().map(|frame| {
-                let mut frames = way.1.clone();
+            paths.extend(below.iter().map(|frame| {
+                let mut frames = path.1.clone();
                 frames.push(*frame);
-                (way.0, frames)
+                (path.0, frames)
             }));
             if !below.is_empty() {
-                self.open.insert(way);
+                self.open.insert(path);
             }
             if self.open.len() > OPEN {
                 break;
@@ -220,8 +221,8 @@ impl Graph {
 
     /// Makes the frame of a row the root: what is shown is what lies below it, in shares of it.
     pub(crate) fn zoom(&mut self, row: &Row) {
-        self.branch(row.way.0);
-        self.roots.push(row.way.clone());
+        self.branch(row.path.0);
+        self.roots.push(row.path.clone());
     }
 
     /// Goes back to the root before; false if there was none.
@@ -231,19 +232,19 @@ impl Graph {
 
     /// The function that is the root, if one is.
     pub(crate) fn root(&self) -> Option<String> {
-        let way = self.roots.last()?;
-        Some(self.frame(way).folded())
+        let path = self.roots.last()?;
+        Some(self.frame(path).folded())
     }
 
-    fn frame(&self, (function, frames): &Way) -> &Frame {
+    fn frame(&self, (function, frames): &Path) -> &Frame {
         let own = self.functions.get(*function).map_or(0, |function| function.frame);
         self.tree.frame_at(frames.last().copied().unwrap_or(own))
     }
 
     /// The condition of records whose stacks a row counts.
     pub(crate) fn chain(&self, row: &Row) -> Option<Chain> {
-        let function = self.functions.get(row.way.0)?;
-        let frames = std::iter::once(function.frame).chain(row.way.1.iter().copied());
+        let function = self.functions.get(row.path.0)?;
+        let frames = std::iter::once(function.frame).chain(row.path.1.iter().copied());
         Some(Chain {
             command: self.tree.frame_at(function.command).clone(),
             frames: frames.map(|frame| self.tree.frame_at(frame).clone()).collect(),
@@ -262,41 +263,41 @@ impl Graph {
         }
         let whole = self.tree.total();
         for (place, function) in self.functions.iter().enumerate() {
-            let way = (place, Vec::new());
-            rows.push(self.row(&way, 0, function.total, whole));
-            self.below(&way, 1, whole, false, &mut rows);
+            let path = (place, Vec::new());
+            rows.push(self.row(&path, 0, function.total, whole));
+            self.below(&path, 1, whole, false, &mut rows);
         }
         rows
     }
 
     /// The branches below a row that is open, the heaviest first.
-    fn below(&self, way: &Way, depth: usize, whole: u64, always: bool, rows: &mut Vec<Row>) {
-        if !always && !self.open.contains(way) || rows.len() > OPEN {
+    fn below(&self, path: &Path, depth: usize, whole: u64, always: bool, rows: &mut Vec<Row>) {
+        if !always && !self.open.contains(path) || rows.len() > OPEN {
             return;
         }
-        let Some(branch) = self.at(way) else { return };
+        let Some(branch) = self.at(path) else { return };
         let mut below: Vec<(&u32, &Branch)> = branch.below.iter().collect();
         below.sort_by_key(|(_, branch)| std::cmp::Reverse(branch.weight));
         for (frame, branch) in below {
-            let mut frames = way.1.clone();
+            let mut frames = path.1.clone();
             frames.push(*frame);
-            let way = (way.0, frames);
-            rows.push(self.row(&way, depth, branch.weight, whole));
-            self.below(&way, depth + 1, whole, false, rows);
+            let path = (path.0, frames);
+            rows.push(self.row(&path, depth, branch.weight, whole));
+            self.below(&path, depth + 1, whole, false, rows);
         }
     }
 
-    fn row(&self, way: &Way, depth: usize, weight: u64, whole: u64) -> Row {
-        let frame = self.frame(way);
-        let function = self.functions.get(way.0);
-        let is_function = way.1.is_empty();
+    fn row(&self, path: &Path, depth: usize, weight: u64, whole: u64) -> Row {
+        let frame = self.frame(path);
+        let function = self.functions.get(path.0);
+        let is_function = path.1.is_empty();
         // What is not open was perhaps never looked at.
-        let is_leaf = match (is_function, self.at(way)) {
+        let is_leaf = match (is_function, self.at(path)) {
             (_, Some(branch)) => branch.below.is_empty(),
             (true, None) => false,
             (false, None) => true,
         };
-        let mark = match (is_leaf, self.open.contains(way)) {
+        let mark = match (is_leaf, self.open.contains(path)) {
             (true, _) => ' ',
             (false, true) => '-',
             (false, false) => '+',
@@ -314,7 +315,7 @@ impl Graph {
             false => String::new(),
         };
         Row {
-            way: way.clone(),
+            path: path.clone(),
             cells: [
                 share(weight, whole),
                 own,

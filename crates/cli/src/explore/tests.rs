@@ -8,7 +8,7 @@ use crate::terminal::testing::{picture, press};
 use crate::terminal::{AfterKey, KeyCode, KeyEvent, KeyModifiers};
 use kestrel_trace::ctf::directory;
 use std::path::{Path, PathBuf};
-use testkit::recording::{self, PER_ROUND, READER, SERVER};
+use testkit::recording::{self, PER_ROUND};
 
 const ROUNDS: u64 = 300;
 
@@ -91,10 +91,9 @@ impl Shown {
     }
 
     fn picture(&mut self, columns: u16, lines: u16) -> String {
-        let first = picture(&mut self.explorer, columns, lines);
         // The first drawing says how much room there is.
+        _ = picture(&mut self.explorer, columns, lines);
         self.explorer.go_on();
-        let _ = first;
         picture(&mut self.explorer, columns, lines)
     }
 
@@ -462,7 +461,6 @@ fn it_fits_every_terminal() {
         }
         shown.press(KeyCode::Esc);
     }
-    assert_eq!((SERVER, READER), (200, 300));
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub struct Builder {
     current: BlockId,
     span: Span,
     /// Values by name that are there on every way from here on.
-    known: BTreeMap<String, Vreg>,
+    named_values: BTreeMap<String, Vreg>,
 }
 
 impl Default for Builder {
@@ -51,7 +51,7 @@ impl Builder {
             },
             current: BlockId(0),
             span: Span::default(),
-            known: BTreeMap::new(),
+            named_values: BTreeMap::new(),
         };
         builder.block();
         builder
@@ -336,7 +336,8 @@ impl Builder {
         slot
     }
 
-    /// The function is one that a helper calls back with these registers; gives what they held. It must come first of all.
+    /// The parameters of a function that is called (`own`) or called back by a helper: `N` registers from `first` (1 to 5) on. Before anything else, since
+    /// calls overwrite these registers.
     pub fn parameters<const N: usize>(&mut self, first: u8) -> [Vreg; N] {
         let slot = self.framed_slot(N as u32 * 8, 8);
         self.function.parameters = Some(Parameters {
@@ -348,19 +349,20 @@ impl Builder {
         std::array::from_fn(|place| self.load(Width::B8, at, place as i16 * 8))
     }
 
-    /// Keeps a value that is there on every way from here on; a later one of this name replaces it.
-    pub fn know(&mut self, name: &str, value: Vreg) {
-        self.known.insert(name.to_owned(), value);
+    /// Keeps a value under a name, to be used where its definition dominates: the caller forgets them ([`Self::clear_named_values`]) where another path begins.
+    /// A later one of this name replaces it.
+    pub fn set_named_value(&mut self, name: &str, value: Vreg) {
+        self.named_values.insert(name.to_owned(), value);
     }
 
-    /// Forgets the values that [`Self::know`] keeps, where another path begins.
-    pub fn forget(&mut self) {
-        self.known.clear();
+    /// Forgets the values that [`Self::set_named_value`] keeps.
+    pub fn clear_named_values(&mut self) {
+        self.named_values.clear();
     }
 
     /// The value of this name that was kept in this function.
-    pub fn known(&self, name: &str) -> Option<Vreg> {
-        self.known.get(name).copied()
+    pub fn named_value(&self, name: &str) -> Option<Vreg> {
+        self.named_values.get(name).copied()
     }
 
     /// The function of this number among those that helpers call back.
@@ -511,7 +513,7 @@ impl Builder {
         self.switch_to(next);
     }
 
-    /// Ends the block: leaves the program.
+    /// Ends the block: returns from the function, which is the program where it is none of `own`'s.
     pub fn exit(&mut self, value: impl Into<Operand>) {
         self.end(End::Exit(value.into()));
     }

@@ -90,7 +90,7 @@ pub struct Object {
     pub framed: bool,
 }
 
-/// Parameters of a function that a helper calls back.
+/// Parameters of a function that is called, or called back by a helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// The frame object that keeps them, 8 bytes each.

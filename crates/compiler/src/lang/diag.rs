@@ -143,6 +143,9 @@ pub fn render(diagnostics: &[Diagnostic], name: &str, text: &str, style: Style) 
             // The diagnostic is about no place in the text.
             let word = style.paint(colour, &format!("{word}:"));
             out += &format!("{word} {}\n", style.paint(BOLD, &diagnostic.message));
+            for hint in &diagnostic.hints {
+                out += &format!("  {} {hint}\n", style.paint(CYAN, "hint:"));
+            }
             continue;
         }
         let line = Line::at(text, diagnostic.span);
@@ -180,6 +183,9 @@ pub fn render_as_bpftrace(diagnostics: &[Diagnostic], name: &str, text: &str, st
         };
         if diagnostic.span == Span::NOWHERE {
             out += &format!("{} {}\n", style.paint(colour, word), diagnostic.message);
+            for hint in &diagnostic.hints {
+                out += &format!("{} {hint}\n", style.paint(CYAN, "HINT:"));
+            }
             continue;
         }
         let mut about = |span: Span, word: &str, message: &str| {

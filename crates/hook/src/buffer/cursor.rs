@@ -116,9 +116,11 @@ impl Cursor {
     }
 }
 
-/// How often [`Policy::Snapshot`] looks at a page that is not whole: at once, and the last times after a pause.
+/// Looks of [`Policy::Snapshot`] at a page that is not whole.
 const LOOKS: u32 = 50;
+/// The last ones of them, which come after a pause.
 const PAUSES: u32 = 10;
+/// Time in which a writer that was interrupted is done, and mostly one that was preempted.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// The next thing at a cursor: a page, a gap, or the end.
@@ -294,6 +296,10 @@ impl<M: Memory> Ring<M> {
         let Cursor { cpu, page, .. } = *cursor;
         let looks = policy.looks();
         for look in 0..looks {
+            // Before a look: what became whole during the last pause is seen, too.
+            if looks > 1 && look + PAUSES >= looks {
+                std::thread::sleep(PAUSE);
+            }
             if self.is_gone(cpu, page, policy) {
                 return Ok(Found::Gone);
             }
@@ -308,9 +314,6 @@ impl<M: Memory> Ring<M> {
             }
             if page_of(position) == page && self.finished(cpu, position, now, bytes)? {
                 return Ok(Found::Part(position));
-            }
-            if look + PAUSES >= looks && looks > 1 {
-                std::thread::sleep(PAUSE);
             }
         }
         match policy.cuts() {

@@ -1,4 +1,4 @@
-//! Lists of events as tracefs's `set_event` takes them: `system:event`, `system:*`, `*:*`, names alone, `!` before what is not wanted, `#` before remarks.
+//! Lists of events as tracefs's `set_event` takes them: `system:event`, `system:*`, `*:*`, names alone, `!` before what is not wanted; beyond that `#` before remarks.
 
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
@@ -37,7 +37,8 @@ enum Wrong {
     Empty,
 }
 
-/// The names of a list, patterns as they are written where nothing was taken away from them.
+/// The names of a list. Where nothing is taken away, patterns stay as they are written: a plan attaches one as one row, and names of modules that are loaded
+/// later fit it. Where something is, names of single events are what is left.
 fn specs(list: &str, events: &[EventName]) -> std::result::Result<Vec<String>, Wrong> {
     let lines = list
         .lines()
@@ -51,9 +52,10 @@ fn specs(list: &str, events: &[EventName]) -> std::result::Result<Vec<String>, W
             Some(pattern) => (pattern, false),
             None => (word, true),
         };
+        let meant = Pattern::of(pattern);
         let mut any = false;
         for (event, chosen) in events.iter().zip(&mut chosen) {
-            if means(pattern, event) {
+            if meant.means(event) {
                 *chosen = wanted;
                 any = true;
             }
@@ -73,11 +75,11 @@ fn specs(list: &str, events: &[EventName]) -> std::result::Result<Vec<String>, W
         }
         match pattern.split_once(':') {
             Some((_, name)) if !name.is_empty() => written.push(pattern.to_owned()),
-            // A name alone is one of the language's own in some cases.
+            // A word alone becomes the events that it means: some are names of the language's own events (`begin`).
             _ => written.extend(
                 events
                     .iter()
-                    .filter(|event| means(pattern, event))
+                    .filter(|event| meant.means(event))
                     .map(|it| format!("{}:{}", it.group, it.name)),
             ),
         }
@@ -94,17 +96,37 @@ fn specs(list: &str, events: &[EventName]) -> std::result::Result<Vec<String>, W
     }
 }
 
-/// Whether an event is meant: by system and name, or by a word that is the one or the other (`__ftrace_set_clr_event_nolock` in
-/// kernel/trace/trace_events.c).
-fn means(pattern: &str, event: &EventName) -> bool {
-    let fits =
-        |pattern: &str, name: &str| Glob::parse(pattern).is_ok_and(|glob| glob.matches(name.as_bytes()));
-    match pattern.split_once(':') {
-        Some((group, name)) => {
-            let name = if name.is_empty() { "*" } else { name };
-            fits(group, &event.group) && fits(name, &event.name)
+/// A pattern of a list: system and name, or a word that is the one or the other (`__ftrace_set_clr_event_nolock` in kernel/trace/trace_events.c). What is no glob
+/// means no event.
+struct Pattern {
+    group: Option<Glob>,
+    name: Option<Glob>,
+    /// Whether one of both suffices.
+    either: bool,
+}
+
+impl Pattern {
+    fn of(text: &str) -> Self {
+        let glob = |text: &str| Glob::parse(text).ok();
+        match text.split_once(':') {
+            Some((group, name)) => Self {
+                group: glob(group),
+                name: glob(if name.is_empty() { "*" } else { name }),
+                either: false,
+            },
+            None => Self {
+                group: glob(text),
+                name: glob(text),
+                either: true,
+            },
         }
-        None => fits(pattern, &event.group) || fits(pattern, &event.name),
+    }
+
+    fn means(&self, event: &EventName) -> bool {
+        let fits =
+            |glob: &Option<Glob>, name: &str| glob.as_ref().is_some_and(|glob| glob.matches(name.as_bytes()));
+        let (group, name) = (fits(&self.group, &event.group), fits(&self.name, &event.name));
+        if self.either { group || name } else { group && name }
     }
 }
 

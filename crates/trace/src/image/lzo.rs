@@ -141,6 +141,22 @@ mod tests {
         }
 
         #[test]
+        fn copies_from_far_back_come_back(distance in 16_384_usize..49_000, length in 64_usize..600) {
+            let mut state = 1_u32;
+            let noise = std::iter::repeat_with(|| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 24) as u8
+            });
+            let mut page: Vec<u8> = noise.take(distance).collect();
+            page.extend_from_within(..length);
+            let packed = lzokay_native::compress(&page).unwrap();
+            prop_assert!(packed.len() < distance + distance / 20 + 100);
+            let mut out = vec![0; page.len()];
+            prop_assert!(unpack(&packed, &mut out));
+            prop_assert_eq!(out, page);
+        }
+
+        #[test]
         fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             unpack(&bytes, &mut [0; 4096]);
         }

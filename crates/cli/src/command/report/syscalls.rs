@@ -5,7 +5,7 @@ use crate::calls::of_recording;
 use crate::exit::{Exit, Failure};
 use crate::filter::Choice;
 use crate::output::calls;
-use crate::output::losses::report_absent;
+use crate::output::losses::report_read;
 use crate::progress;
 use clap::ValueEnum;
 use kestrel_trace::calls::Summary;
@@ -33,7 +33,7 @@ pub(super) fn report(
     if let Some(mut bar) = progress::bar("counting") {
         trace.reader.watch(Box::new(move |done| bar(done, total)));
     }
-    // A call is counted where one of its records is wanted.
+    // `--from` and `--to` let the reader step over packets, but the entry of a wanted return may lie before them: all is read.
     trace.reader.within(0..=u64::MAX);
     let summary = Summary::new(by.into());
     let mut counted = Calls::new(signatures, shown, Layout::Lines, Style::default()).counted(summary);
@@ -41,25 +41,27 @@ pub(super) fn report(
     let mut out = Vec::new();
     while let Some(record) = trace.reader.next()? {
         learner.learn(&record, &mut processes);
+        // A call is counted where one of its records is wanted.
         counted.record(&record, choice.wants(&record), &mut out);
     }
     let summary = counted.finish(None, &mut out).unwrap_or_default();
     let groups = summary.finish(&|tid, pid| processes.name(tid, pid).map(str::to_owned));
     calls::write(&groups, options.format(), &mut crate::screen::out())?;
-    let (absent, cut_short) = match &trace.summary {
-        Some(summary) => (trace.reader.absent(summary), summary.cut_short.clone()),
-        None => (Vec::new(), None),
-    };
-    let counted = trace.summary.iter().flat_map(|summary| &summary.events);
-    let lost: u64 = counted.clone().map(|count| count.lost + count.overwritten).sum();
-    let lost = lost.max(trace.reader.losses().lost);
-    if lost > 0 {
+    let exit = report_read(&trace.reader, trace.summary.as_ref());
+    let (lost, overwritten) = trace
+        .summary
+        .as_ref()
+        .map_or((0, 0), |summary| (summary.lost(), summary.overwritten()));
+    if overwritten > 0 {
         eprintln!(
-            "{} of this recording {} lost: the counts are too low",
-            thousands(lost),
-            were(lost)
+            "{} of this recording {} overwritten",
+            thousands(overwritten),
+            were(overwritten)
         );
     }
-    let recorded = counted.map(|count| count.recorded).sum();
-    Ok(report_absent(cut_short.as_ref(), &absent, recorded))
+    let read = trace.reader.losses();
+    if read.lost + read.packets_absent + read.packets_damaged + lost + overwritten > 0 {
+        eprintln!("the counts are too low");
+    }
+    Ok(exit)
 }

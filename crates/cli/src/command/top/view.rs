@@ -281,8 +281,14 @@ impl View for TopView<'_> {
                 Some((event, pid)) => self.histogram = Some((event, pid, Prompt::default())),
                 None => self.failure = Some("choose an event first: histograms are of its fields".to_owned()),
             },
-            KeyCode::Char('+') => self.interval = (self.interval * 2).min(INTERVALS[1]),
-            KeyCode::Char('-') => self.interval = (self.interval / 2).max(INTERVALS[0]),
+            // -I may have asked for more than keys do: neither goes the other way.
+            KeyCode::Char('+') => self.interval = self.interval.max((self.interval * 2).min(INTERVALS[1])),
+            KeyCode::Char('-') => {
+                self.interval = self.interval.min((self.interval / 2).max(INTERVALS[0]));
+                if !self.model.paused {
+                    return Ok(AfterKey::Tick);
+                }
+            }
             KeyCode::Down | KeyCode::Char('j') if is_entry => self.scrolled = self.scrolled.saturating_add(1),
             KeyCode::Up | KeyCode::Char('k') if is_entry => self.scrolled = self.scrolled.saturating_sub(1),
             _ => {

@@ -1,4 +1,4 @@
-//! The built-in `kfunc_exist`: whether the kernel has a kfunc.
+//! The built-in `kfunc_exist`: whether the kernel's types have a function of a name; whether that is one for programs (a kfunc) they do not say.
 
 use crate::builtin::row::{Builtin, BuiltinKind, Use};
 use crate::check::checker::{Checked, Checker};
@@ -10,7 +10,7 @@ pub(crate) static KFUNC_EXIST: Builtin = Builtin {
     name: "kfunc_exist",
     numbered: false,
     usage: "kfunc_exist(\"function\")",
-    about: "whether this kernel has a function for programs of that name (kfunc)",
+    about: "whether this kernel's types have a function of that name; whether it is one for programs (kfunc) they do not say",
     kind: BuiltinKind::Value(|checker, usage| {
         let there = exists(checker, usage)?;
         Ok(constant(u64::from(there), Type::Bool, usage.span))

@@ -32,7 +32,7 @@ pub(super) fn sent(
     // Programs at the begin and the end run in the tracer itself.
     if [event_kind::BEGIN.name, event_kind::END.name].contains(&checker.context.name.as_str()) {
         let message = format!(
-            "signal() in {} would be sent to the tracer itself",
+            "{verb}() in {} would be sent to the tracer itself",
             checker.context.name
         );
         let hint = "send it where the process runs: in a tracepoint, a kprobe or a uprobe";

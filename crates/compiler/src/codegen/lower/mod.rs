@@ -86,7 +86,7 @@ pub fn lower(handlers: &[&CheckedProbe], context: &Context, sink: &dyn Sink) -> 
         // What one handler has computed is not there on the way to another.
         lower.cache = known.clone();
         lower.instance = instance;
-        lower.b.forget();
+        lower.b.clear_named_values();
         lower.handler(probe)?;
     }
     if lower.whole {

@@ -313,16 +313,13 @@ impl<'a> Expander<'a> {
             }
             Kind::Positional { index, count } => self.positional(*index, *count, span),
             Kind::Call { name, args } => return self.call(name, args, scope, depth, span),
-            Kind::Member { base, name, .. } if self.setting(base, name, scope).is_some() => {
-                self.setting(base, name, scope).unwrap_or(Kind::Error)
-            }
-            Kind::Member { base, name, arrow } => Kind::Member {
-                base: self.boxed(base, scope, depth),
-                name: Spanned {
-                    node: name.node.clone(),
-                    span: scope.place(name.span),
+            Kind::Member { base, name, arrow } => match self.setting(base, name, scope) {
+                Some(setting) => setting,
+                None => Kind::Member {
+                    base: self.boxed(base, scope, depth),
+                    name: placed(name, scope),
+                    arrow: *arrow,
                 },
-                arrow: *arrow,
             },
             Kind::Index { base, index } => Kind::Index {
                 base: self.boxed(base, scope, depth),
@@ -362,7 +359,7 @@ impl<'a> Expander<'a> {
             Kind::Tuple(all) => Kind::Tuple(self.all(all, scope, depth)),
             Kind::Record(all) => Kind::Record(
                 all.iter()
-                    .map(|(name, value)| (name.clone(), self.expr(value, scope, depth + 1)))
+                    .map(|(name, value)| (placed(name, scope), self.expr(value, scope, depth + 1)))
                     .collect(),
             ),
             Kind::Block(block) => Kind::Block(self.value_block(block, scope, depth + 1)),
@@ -479,7 +476,7 @@ impl<'a> Expander<'a> {
             args: args
                 .iter()
                 .map(|arg| Arg {
-                    name: arg.name.clone(),
+                    name: arg.name.as_ref().map(|name| placed(name, scope)),
                     value: self.expr(&arg.value, scope, depth + 1),
                 })
                 .collect(),
@@ -495,5 +492,13 @@ impl<'a> Expander<'a> {
         let message = format!("the macro \"{own}\" uses @{name}, which is none of its parameters");
         let hint = format!("give it the map: macro {own}(…, @{name}), {own}(…, @map)");
         self.error(Diagnostic::error(span, message).hint(hint))
+    }
+}
+
+/// A name at the place in the script at which errors in a scope are reported.
+fn placed(name: &Spanned<String>, scope: &Scope<'_>) -> Spanned<String> {
+    Spanned {
+        node: name.node.clone(),
+        span: scope.place(name.span),
     }
 }

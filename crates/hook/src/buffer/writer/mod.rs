@@ -126,7 +126,7 @@ impl Sink for RingSink {
     fn prepare(&self, b: &mut Builder, records: usize, skip: BlockId) {
         if self.brief && self.outlined == Outlined::All && records > 1 {
             let region = self.region(b, skip);
-            b.know(&self.map, region);
+            b.set_named_value(&self.map, region);
         }
     }
 

@@ -63,7 +63,7 @@ impl RingSink {
 
     /// The ring of this CPU, looked up before where a handler begins (`Sink::prepare`).
     pub(super) fn own_region(&self, b: &mut Builder, lost: BlockId) -> Vreg {
-        match b.known(&self.map) {
+        match b.named_value(&self.map) {
             Some(region) => region,
             None => self.region(b, lost),
         }
