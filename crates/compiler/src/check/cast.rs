@@ -10,11 +10,11 @@ use kestrel_trace::layout::Space;
 
 impl Checker<'_> {
     /// Warns of a cast to the type that a value has already.
-    fn warn_of_cast(&mut self, ty: &Type, written: &ast::Expr, value: &Expr, span: Span) {
+    fn warn_of_cast(&mut self, ty: &Type, operand: &ast::Expr, value: &Expr, type_span: Span) {
         use ast::ExprKind as Kind;
         // What a map or a field holds is known no better than by its width.
         let known = matches!(
-            written.kind,
+            operand.kind,
             Kind::Variable(_) | Kind::Cast { .. } | Kind::Integer { .. } | Kind::Identifier(_)
         );
         let same = match (ty, &value.ty) {
@@ -32,17 +32,17 @@ impl Checker<'_> {
             _ => false,
         };
         // A cast in a macro's body has the span of the macro's call, which encloses the argument: its user wrote no cast.
-        let is_written_here = span.end <= written.span.start;
+        let is_written_here = type_span.end <= operand.span.start;
         if known && same && is_written_here && self.globals.infers_types {
             let (_, spelled) = self.spelled_type(ty);
             let message = format!("this cast changes nothing: the value is of type {spelled} already");
-            self.report(Diagnostic::warning(span, message));
+            self.report(Diagnostic::warning(type_span, message));
         }
     }
 
     /// `(TYPE)value`.
-    pub(super) fn cast(&mut self, ty: &TypeName, written: &ast::Expr, span: Span) -> Checked<Expr> {
-        let value = self.expression(written);
+    pub(super) fn cast(&mut self, ty: &TypeName, operand: &ast::Expr, span: Span) -> Checked<Expr> {
+        let value = self.expression(operand);
         let ty_written = match (ty.plain(), &value) {
             // As many elements as the value has bytes for.
             (Some((0, arrays)), Ok(value)) if arrays == [None] => self.array_over(ty, value),
@@ -73,7 +73,7 @@ impl Checker<'_> {
             let message = format!("{} cannot be cast", self.describe(&value.ty));
             return Err(self.error(value.span, message));
         }
-        self.warn_of_cast(&ty_written, written, &value, ty.span);
+        self.warn_of_cast(&ty_written, operand, &value, ty.span);
         Ok(self.converted(value, ty_written, span))
     }
 
@@ -98,7 +98,7 @@ impl Checker<'_> {
     }
 
     /// `(int8[8])value`: the bytes of a scalar, or of an array of as many bytes.
-    fn cast_to_array(&mut self, ty: Type, value: Expr, written: Span, span: Span) -> Checked<Expr> {
+    fn cast_to_array(&mut self, ty: Type, value: Expr, type_span: Span, span: Span) -> Checked<Expr> {
         let size = self.size_of(&ty).unwrap_or_default();
         let has = self.size_of(&value.ty).unwrap_or_default();
         let ends = self.globals.infers_types && matches!(value.kind, ExprKind::ConstantBytes(_));
@@ -113,7 +113,7 @@ impl Checker<'_> {
                 self.describe(&value.ty),
                 self.describe(&ty)
             );
-            return Err(self.error(written, message));
+            return Err(self.error(type_span, message));
         }
         match value.kind {
             // The NUL behind a text in quotes is one of its bytes.

@@ -34,7 +34,7 @@ fn evict_together(function: &mut Function, evicted: &[Slot]) {
         let mut ops = function.block(*id).insts.iter().map(|inst| &inst.op);
         ops.any(|op| matches!(op, Op::SlotAddress { slot, .. } if evicted.contains(slot)))
     });
-    let Some(home) = Dominators::of(function).common(users) else {
+    let Some(home) = Dominators::of(function).nearest_common(users) else {
         return;
     };
     let base = function.vreg();

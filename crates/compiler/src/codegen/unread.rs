@@ -1,16 +1,16 @@
-//! Drops what a register is given that is given something else before anybody reads it: variables begin as zero, and most are set before they are read.
-//! (The pass `dead` drops what nobody reads anywhere.)
+//! Removes dead stores to registers: assignments that are overwritten on every path before they are read. Variables begin as zero, so most programs have
+//! some. (The pass `dead` removes results that nothing reads at all.)
 
 use super::live::flow;
 use crate::ir::{End, Function};
 
-/// Drops until nothing more falls away.
+/// Removes dead stores until none is left.
 pub(crate) fn drop_unread(function: &mut Function) {
     let order = function.order();
     let mut changed = true;
     while std::mem::take(&mut changed) {
         let flow = flow(function, &order);
-        // By register: the last block, counted from 1, in which it was needed; those of other blocks say nothing here.
+        // By register: the block (counted from 1) in which it is live at this point; numbers of other blocks are stale.
         let mut needed = vec![0_u32; function.vregs as usize];
         for (here, (at, id)) in (1..).zip(order.iter().enumerate()) {
             let block = &mut function.blocks[id.0 as usize];
