@@ -132,7 +132,7 @@ impl PageBuilder {
             self.cpus.resize(cpu + 1, false);
         }
         self.cpus[cpu] = true;
-        let thread = self.threads.place(record.tid, record.pid);
+        let thread = self.threads.index_of(record.tid, record.pid);
         let stack = match self.events.wants_stack(record) || self.states.is_some() {
             true => self.stacks.node(record).map_or(0, |node| node + 1),
             false => 0,

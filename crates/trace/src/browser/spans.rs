@@ -114,7 +114,7 @@ impl Spans {
             kept.count += 1;
             if kept.longest.wants(record.time_ns.saturating_sub(step.begin_ns)) {
                 kept.longest.push(Span {
-                    thread: threads.place(record.tid, record.pid),
+                    thread: threads.index_of(record.tid, record.pid),
                     begin_ns: step.begin_ns,
                     end_ns: record.time_ns,
                     name: strings.number(&step.name),
@@ -191,7 +191,7 @@ impl Kept {
             marks |= if is_so { mark } else { 0 };
         }
         self.longest.push(Span {
-            thread: threads.place(call.tid, call.pid),
+            thread: threads.index_of(call.tid, call.pid),
             begin_ns,
             end_ns,
             name: strings.number(&call.signature.shown()),

@@ -95,7 +95,7 @@ impl States {
         let begin_ns = *self.begin_ns.get_or_insert(record.time_ns);
         let mut placed = |who: Who| {
             let is_followed = !who.is_idle() && tasks.is_target(who.tid);
-            is_followed.then(|| threads.place(who.tid, who.pid))
+            is_followed.then(|| threads.index_of(who.tid, who.pid))
         };
         match self.scheduler.step(record) {
             Some(Step::Switch(switch)) => {
@@ -107,7 +107,7 @@ impl States {
                 let Some(thread) = placed(wakeup.woken) else {
                     return;
                 };
-                let by = 1 + threads.place(wakeup.waker.tid, wakeup.waker.pid);
+                let by = 1 + threads.index_of(wakeup.waker.tid, wakeup.waker.pid);
                 let cpu = wakeup.target_cpu;
                 let before = State::new(thread, begin_ns, ASLEEP, cpu);
                 if !wakeup.is_new {

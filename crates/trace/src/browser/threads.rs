@@ -1,4 +1,4 @@
-//! The threads of a recording by place: the order in which they were met.
+//! Threads of a recording, numbered in the order of their first record.
 
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -6,27 +6,27 @@ use std::collections::HashMap;
 /// Threads, each with its process.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
-    places: HashMap<u32, u32, RandomState>,
+    indexes: HashMap<u32, u32, RandomState>,
     threads: Vec<(u32, u32)>,
 }
 
 impl Threads {
-    /// The place of a thread. What its process is may be known later only: then that is its own number until then.
-    pub(super) fn place(&mut self, tid: u32, pid: u32) -> u32 {
-        if let Some(place) = self.places.get(&tid) {
-            let known = &mut self.threads[*place as usize].1;
+    /// The index of a thread, added where it is new. A `pid` equal to `tid` may mean that the process is not known yet, so a later call replaces it.
+    pub(super) fn index_of(&mut self, tid: u32, pid: u32) -> u32 {
+        if let Some(index) = self.indexes.get(&tid) {
+            let known = &mut self.threads[*index as usize].1;
             if *known == tid {
                 *known = pid;
             }
-            return *place;
+            return *index;
         }
-        let place = self.threads.len() as u32;
+        let index = self.threads.len() as u32;
         self.threads.push((tid, pid));
-        self.places.insert(tid, place);
-        place
+        self.indexes.insert(tid, index);
+        index
     }
 
-    /// Number and process, by place.
+    /// Number and process, by index.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32)> + Clone {
         self.threads.iter().copied()
     }
