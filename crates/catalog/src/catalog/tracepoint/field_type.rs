@@ -7,8 +7,6 @@ use kestrel_trace::layout::Base;
 /// The type of a field: what the format file says, with the names and the base that its print format uses.
 pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) -> Option<ValueType> {
     let text = field.type_text.as_str();
-    let is_char =
-        matches!(text, "char" | "const char" | "unsigned char" | "u8" | "__u8") && !text.contains('*');
     if field.location != Location::Inline {
         return (matches!(text, "char" | "const char")).then_some(ValueType::String);
     }
@@ -23,10 +21,10 @@ pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) ->
         let size = u8::try_from(field.size / count)
             .ok()
             .filter(|s| matches!(s, 1 | 2 | 4 | 8))?;
-        let base = if is_char {
-            Base::Hexadecimal
-        } else {
-            base(format.base(field))
+        let base = match text {
+            // Bytes that are no text: addresses, digests.
+            "unsigned char" | "u8" | "__u8" => Base::Hexadecimal,
+            _ => base(format.base(field)),
         };
         let element = ValueType::Integer {
             size,
@@ -112,6 +110,7 @@ mod tests {
         \tfield:__data_loc char[] name;\toffset:40;\tsize:4;\tsigned:0;\n\
         \tfield:unsigned int vec;\toffset:44;\tsize:4;\tsigned:0;\n\
         \tfield:unsigned long args[2];\toffset:48;\tsize:16;\tsigned:0;\n\
+        \tfield:unsigned char mac[6];\toffset:64;\tsize:6;\tsigned:0;\n\
         \nprint fmt: \"comm=%s pid=%d (%d%%) flags=0x%lx name=%s vec=%s args %lx\", REC->comm, REC->pid, 3, REC->flags, \
         __get_str(name), __print_symbolic(REC->vec, { 0, \"HI\" }, { 1, \"TIMER\" }), REC->args[0]\n";
 
@@ -144,5 +143,11 @@ mod tests {
             base: Base::Hexadecimal,
         });
         assert_eq!(ty("args"), ValueType::Array { element, count: 2 });
+        let element = Box::new(ValueType::Integer {
+            size: 1,
+            signed: false,
+            base: Base::Hexadecimal,
+        });
+        assert_eq!(ty("mac"), ValueType::Array { element, count: 6 });
     }
 }
