@@ -40,6 +40,11 @@ impl Helper {
     }
 }
 
+/// `BPF_NOEXIST`, a flag of [`MAP_UPDATE_ELEM`]: an element is only made.
+pub const NOEXIST: u64 = 1;
+/// `BPF_EXIST`, a flag of [`MAP_UPDATE_ELEM`]: an element is only replaced.
+pub const EXIST: u64 = 2;
+
 macro_rules! helpers {
     ($($id:literal $constant:ident $name:literal $arguments:literal;)*) => {
         $(

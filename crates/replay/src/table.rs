@@ -3,6 +3,7 @@
 use crate::memory::{Memory, Outside, RegionId};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use kestrel_bpf::helper::{EXIST, NOEXIST};
 use kestrel_compiler::ir::{MapKind, MapSpec};
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher};
@@ -71,9 +72,6 @@ pub(crate) const EEXIST: i64 = -17;
 pub(crate) const ENOENT: i64 = -2;
 pub(crate) const E2BIG: i64 = -7;
 pub(crate) const EINVAL: i64 = -22;
-
-const BPF_NOEXIST: u64 = 1;
-const BPF_EXIST: u64 = 2;
 
 fn hash(key: &[u8]) -> u64 {
     let mut hasher = FixedState::with_seed(0).build_hasher();
@@ -170,8 +168,8 @@ impl Table {
         let bytes = memory.bytes(key, self.key_size)?;
         let known = self.place(memory, bytes);
         let place = match (known, flags & 3) {
-            (Some(_), BPF_NOEXIST) => return Ok(EEXIST),
-            (None, BPF_EXIST) => return Ok(ENOENT),
+            (Some(_), NOEXIST) => return Ok(EEXIST),
+            (None, EXIST) => return Ok(ENOENT),
             (Some(place), _) => place,
             (None, _) => match self.insert(memory, key)? {
                 Some(place) => place,
@@ -420,7 +418,7 @@ mod tests {
             assert_eq!(table.update(&mut memory, key, value, 0), Ok(answer));
         }
         let (key, value) = put(&mut memory, 2, 7);
-        assert_eq!(table.update(&mut memory, key, value, BPF_NOEXIST), Ok(EEXIST));
+        assert_eq!(table.update(&mut memory, key, value, NOEXIST), Ok(EEXIST));
         assert_eq!(table.delete(&memory, key), Ok(0));
         assert_eq!(table.delete(&memory, key), Ok(ENOENT));
         assert_eq!(table.update(&mut memory, key, value, BPF_EXIST), Ok(ENOENT));

@@ -4,6 +4,7 @@ use super::Machine;
 use super::fault::Reason;
 use super::memory::{Memory, Space};
 use crate::code::{Code, MapRef};
+use crate::helper;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -96,9 +97,7 @@ impl Map {
         flags: u64,
         cpu: u32,
     ) -> i64 {
-        const NOEXIST: u64 = 1;
-        const EXIST: u64 = 2;
-        if flags > EXIST {
+        if flags > helper::EXIST {
             return EINVAL;
         }
         let found = self.find(memory, key, cpu);
@@ -114,8 +113,8 @@ impl Map {
             return E2BIG;
         }
         let address = match (found, flags) {
-            (Some(_), NOEXIST) => return EEXIST,
-            (None, EXIST) => return ENOENT,
+            (Some(_), helper::NOEXIST) => return EEXIST,
+            (None, helper::EXIST) => return ENOENT,
             (Some(address), _) => address,
             (None, _) => {
                 let (entries, evicts) = match self.kind {

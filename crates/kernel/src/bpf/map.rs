@@ -6,6 +6,7 @@ use crate::error::{Errno, Error, Result};
 use crate::procfs;
 use bytemuck::Zeroable;
 use kestrel_bpf::btf::TypeId;
+use kestrel_bpf::helper;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Parameters of a new map.
@@ -327,8 +328,8 @@ impl Map {
         self.check("element", self.element, value.len())?;
         let flags = match check {
             ValueCheck::Any => sys::UPDATE_ANY,
-            ValueCheck::New => sys::UPDATE_NEW,
-            ValueCheck::Existing => sys::UPDATE_EXISTING,
+            ValueCheck::New => helper::NOEXIST,
+            ValueCheck::Existing => helper::EXIST,
         };
         let mut argument = self.request(key, value.as_ptr() as u64, flags)?;
         // SAFETY: key and value have the sizes that the kernel reads: checked just above.

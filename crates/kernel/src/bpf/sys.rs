@@ -138,10 +138,6 @@ pub const MAP_MMAPABLE: u32 = 1 << 10;
 
 /// `BPF_ANY`: make it or replace it.
 pub const UPDATE_ANY: u64 = 0;
-/// `BPF_NOEXIST`: only make it.
-pub const UPDATE_NEW: u64 = 1;
-/// `BPF_EXIST`: only replace it.
-pub const UPDATE_EXISTING: u64 = 2;
 
 /// `BPF_F_SLEEPABLE`: a program that may fault pages in.
 pub const PROGRAM_SLEEPABLE: u32 = 1 << 4;

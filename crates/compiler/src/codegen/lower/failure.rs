@@ -4,9 +4,6 @@ use super::Lower;
 use crate::failures::{DIVISION, ENDLESS, ERRNO, HELPER, KEY, MAP, OUTSIDE};
 use crate::ir::{Condition, Helper, Operand, Vreg, Width, helper};
 
-/// `BPF_NOEXIST`.
-const NEW: i64 = 1;
-
 impl Lower<'_> {
     /// Calls a helper that reads memory.
     pub(super) fn read_by(&mut self, helper: Helper, args: &[Operand]) -> Vreg {
@@ -63,7 +60,12 @@ impl Lower<'_> {
         self.b.store(Width::B8, zero, 0, 0);
         let external = self.b.external(MAP);
         let map = self.b.map_pointer(external);
-        let args = [map.into(), key.into(), zero.into(), NEW.into()];
+        let args = [
+            map.into(),
+            key.into(),
+            zero.into(),
+            helper::NOEXIST.cast_signed().into(),
+        ];
         self.b.helper(helper::MAP_UPDATE_ELEM, &args);
         let counter = self.b.vreg();
         let map = self.b.map_pointer(external);
