@@ -27,25 +27,45 @@ Ctrl-C ends a recording as --duration does, with 0; a second Ctrl-C ends Kestrel
 
 /// Exit status of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub(crate) enum Exit {
     /// Success.
-    Done = 0,
+    Done,
     /// Nothing was found, the traced command failed, or a file could not be read or written.
-    Failed = 1,
+    Failed,
     /// The command line, an event or a handler is wrong.
-    Usage = 2,
+    Usage,
     /// A privilege is missing.
-    Privilege = 3,
+    Privilege,
     /// The kernel lacks a feature.
-    Feature = 4,
+    Feature,
     /// A fault of Kestrel's own.
-    Internal = 5,
+    Internal,
+    /// What a script gave to `exit`.
+    Script(u8),
+}
+
+impl Exit {
+    /// The status of a script that called `exit(code)`: the low byte, as with exit(2).
+    pub(crate) fn of_script(code: i64) -> Self {
+        Self::Script(code as u8)
+    }
+
+    fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Privilege => 3,
+            Self::Feature => 4,
+            Self::Internal => 5,
+            Self::Script(code) => code,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self::from(exit.code())
     }
 }
 
@@ -431,8 +451,15 @@ mod tests {
     }
 
     #[test]
+    fn a_script_ends_with_the_low_byte_of_its_code() {
+        for (code, status) in [(3, 3), (0, 0), (256, 0), (-1, 255)] {
+            assert_eq!(Exit::of_script(code).code(), status, "{code}");
+        }
+    }
+
+    #[test]
     fn every_code_is_in_the_help() {
-        for code in 0..=Exit::Internal as u8 {
+        for code in 0..=Exit::Internal.code() {
             assert!(CODES.contains(&format!("  {code}  ")), "{code}");
         }
     }

@@ -126,7 +126,7 @@ impl Prepared {
             crate::screen::err().write_all(line.as_bytes())?;
         }
         match self.replaying.exit() {
-            Some(code) if code != 0 => std::process::exit(code as i32),
+            Some(code) if code != 0 => Ok(Exit::of_script(code)),
             // What lies behind the end was not looked at.
             _ if !is_whole => Ok(Exit::Done),
             _ => Ok(report_read(&trace.reader, trace.summary.as_ref())),

@@ -25,11 +25,3 @@ pub(crate) fn store(host: &Host) -> Result<Store, kestrel::Error> {
     patience.time = WAIT.get().copied().unwrap_or(patience.time);
     Ok(Store::open(host)?.with_patience(patience))
 }
-
-/// A note that a session keeps events in `kprobe_events`, with the reason why the file cannot be emptied and the remedy.
-pub(crate) fn tracefs_events_note(session: &str, kept: &[String]) -> String {
-    format!(
-        "the session {session} keeps events in kprobe_events ({}): while they are attached, nobody can empty that file (EBUSY), which removes single ones still (echo '-:GROUP/EVENT' >> …); `kestrel probe remove --session {session} NAME` or `kestrel stop {session}` ends that",
-        kept.join(", ")
-    )
-}

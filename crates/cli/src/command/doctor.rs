@@ -66,7 +66,7 @@ fn sessions_in_tracefs() -> Vec<Check> {
         (!kept.is_empty()).then(|| Check {
             name: "kprobe_events".to_owned(),
             passed: false,
-            finding: crate::sessions::tracefs_events_note(&name, &kept),
+            finding: crate::output::kprobe_events::note(&name, &kept),
             purpose: "",
         })
     };

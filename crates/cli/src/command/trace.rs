@@ -174,7 +174,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let shown = (options.format.beside(), selection.verbose);
     end(live, lines.code(), (&tally, &plan.target), catalog.host(), shown)?;
     match exit {
-        Some(code) if code != 0 => std::process::exit(code as i32),
+        Some(code) if code != 0 => Ok(Exit::of_script(code)),
         _ => Ok(foreground.exit()),
     }
 }

@@ -1,4 +1,4 @@
-//! Records as lines in bounded memory: a part of them is there, others are read when they are looked at.
+//! The list of records as lines, of which a window around the screen is in memory; others are read when they are scrolled to.
 
 use super::answer::{Line, Lines};
 use super::index::Index;
@@ -8,15 +8,15 @@ use kestrel_trace::export::Style;
 /// The list of records: the view's place in it, and the lines at that place.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    /// Number of the chosen record.
+    /// Number of the chosen record; the first is 0.
     pub(crate) at: u64,
-    /// The first one on the screen.
+    /// Number of the first record on the screen.
     pub(crate) top: u64,
     /// Characters that are left out on the left.
     pub(crate) left: usize,
-    /// Lines that have room on the screen.
+    /// Number of lines of the screen.
     height: u64,
-    /// The number of the first line that is there.
+    /// The number of the first line in memory.
     first: u64,
     lines: Vec<Line>,
     /// How times look.
@@ -63,7 +63,7 @@ impl Records {
         true
     }
 
-    /// There is room for so many lines.
+    /// Sets the number of lines of the screen.
     pub(crate) fn fit(&mut self, height: u64, total: u64) {
         self.height = height;
         self.settle(total);
@@ -85,7 +85,7 @@ impl Records {
         self.settle(total);
     }
 
-    /// Records to read so that the screen can be drawn; none where it is there.
+    /// Records to read so that the screen can be drawn; none where all of its lines are in memory.
     pub(crate) fn wanted(&self, index: &Index) -> Option<Lines> {
         let end = (self.top + self.height.max(1)).min(index.records());
         let there = self.first..self.first + self.lines.len() as u64;
@@ -111,7 +111,7 @@ impl Records {
         })
     }
 
-    /// Lines have come.
+    /// Takes the lines of a window that was read.
     pub(crate) fn take(&mut self, first: u64, lines: Vec<Line>) {
         (self.first, self.lines) = (first, lines);
     }
@@ -122,7 +122,7 @@ impl Records {
         self.lines.clear();
     }
 
-    /// A record's line, if it is there.
+    /// A record's line, if it is in memory.
     pub(crate) fn line(&self, number: u64) -> Option<&Line> {
         let place = number.checked_sub(self.first)?;
         self.lines.get(usize::try_from(place).ok()?)

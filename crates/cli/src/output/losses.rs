@@ -20,15 +20,20 @@ pub(crate) fn report_lost(counts: &[EventCount]) {
 
 /// Reports records that the recorder could not write and records that are missing from the files; returns the exit code.
 pub(crate) fn report_absent(cut_short: Option<&CutShort>, absent: &[Absent], recorded: u64) -> Exit {
-    let cut_short = cut_short.map(ToString::to_string);
-    let lines = summary::absent_lines(absent, recorded);
-    for line in cut_short.iter().chain(&lines) {
-        eprintln!("{line}");
-    }
-    match (cut_short, lines.as_slice()) {
-        (None, []) => Exit::Done,
+    let (lines, exit) = absent_lines(cut_short, absent, recorded);
+    lines.iter().for_each(|line| eprintln!("{line}"));
+    exit
+}
+
+/// Records that the recorder could not write and records that are missing from the files, in lines, and the exit code.
+fn absent_lines(cut_short: Option<&CutShort>, absent: &[Absent], recorded: u64) -> (Vec<String>, Exit) {
+    let mut lines: Vec<String> = cut_short.map(ToString::to_string).into_iter().collect();
+    lines.extend(summary::absent_lines(absent, recorded));
+    let exit = match lines.as_slice() {
+        [] => Exit::Done,
         _ => Exit::Failed,
-    }
+    };
+    (lines, exit)
 }
 
 /// Reports on stderr what is missing from a trace that was read to its end; returns the exit code.
@@ -42,6 +47,7 @@ pub(crate) fn report_read<R: Source>(reader: &Reader<R>, summary: Option<&Summar
 pub(crate) fn missing<R: Source>(reader: &Reader<R>, summary: Option<&Summary>) -> (Vec<String>, Exit) {
     let lost = summary.map_or(0, Summary::lost);
     let cut_short = summary.and_then(|summary| summary.cut_short.as_ref());
+    // Those that could not be written are among the lost ones of the summary, and have a line of their own.
     let unwritten = cut_short.map_or(0, |cut| cut.unwritten);
     let frozen = summary.and_then(|summary| summary.frozen);
     let mut lines = lost_in_packets(&reader.losses(), lost.saturating_sub(unwritten), frozen);
@@ -49,12 +55,7 @@ pub(crate) fn missing<R: Source>(reader: &Reader<R>, summary: Option<&Summary>) 
         lines.push(UNFINISHED.to_owned());
         return (lines, Exit::Done);
     };
-    let absent = summary::absent_lines(&reader.absent(summary), summary.recorded());
-    let exit = match (cut_short, absent.as_slice()) {
-        (None, []) => Exit::Done,
-        _ => Exit::Failed,
-    };
-    lines.extend(cut_short.map(ToString::to_string));
+    let (absent, exit) = absent_lines(cut_short, &reader.absent(summary), summary.recorded());
     lines.extend(absent);
     (lines, exit)
 }

@@ -145,7 +145,7 @@ fn a_module_comes_and_goes() {
     );
     let doctor = kestrel(&["doctor"]).out;
     assert!(
-        doctor.contains("the session probes keeps events in kprobe_events"),
+        doctor.contains("the session probes has events in kprobe_events"),
         "{doctor}"
     );
     shell(&format!("insmod /modules/{MODULE}.ko")).success();

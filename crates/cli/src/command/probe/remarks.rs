@@ -1,7 +1,7 @@
 //! Opening the session of named probes for a change, and reports why enabled probes do not run.
 
 use crate::exit::{Exit, Failure};
-use crate::sessions::tracefs_events_note;
+use crate::output::kprobe_events;
 use kestrel::kernel::{Host, kprobes};
 use kestrel::session::named::SESSION;
 use kestrel::session::pinned::{Change, PinnedSession};
@@ -31,7 +31,7 @@ pub(super) fn report_inactive(session: &PinnedSession, host: &Host) {
     }
     let kept = session.tracefs_events();
     if !kept.is_empty() {
-        eprintln!("{}", tracefs_events_note(session.name(), &kept));
+        eprintln!("{}", kprobe_events::note(session.name(), &kept));
     }
     if matches!(kprobes::enabled(host), Ok(false)) {
         eprintln!(

@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         None => catalog,
     };
     let mut program = read::program(options, held.as_ref().map(PausedCommand::pid))?;
-    modes::keep(&mut program, options.mode())?;
+    modes::keep_events_of_mode(&mut program, options.mode())?;
     if options.list {
         // What is not here is not listed.
         program.config.missing_probes = MissingProbes::Ignore;
@@ -191,7 +191,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     detach(work.running.session_mut());
     match work.running.exit() {
-        Some(code) if code != 0 => std::process::exit(code as i32),
+        Some(code) if code != 0 => Ok(Exit::of_script(code)),
         _ => Ok(Exit::Done),
     }
 }

@@ -7,11 +7,11 @@ use kestrel::plan::ProgramText;
 use kestrel_trace::output::VerdictForm;
 use std::io::IsTerminal;
 
-/// Leaves out the events of a program that are not for this way to run it.
+/// Removes `bench:` and `test:` events but those of the chosen mode.
 ///
 /// # Errors
 /// When there are no others: how they are run.
-pub(super) fn keep(program: &mut ProgramText, mode: Option<RunMode>) -> Result<(), Failure> {
+pub(super) fn keep_events_of_mode(program: &mut ProgramText, mode: Option<RunMode>) -> Result<(), Failure> {
     let mut other = None;
     for probe in &mut program.probes {
         probe.events.retain(|event| {
@@ -37,7 +37,7 @@ pub(super) fn keep(program: &mut ProgramText, mode: Option<RunMode>) -> Result<(
     }
 }
 
-/// Whether of a program nothing but iterators is attached beside its `begin` and `end`.
+/// Whether a program attaches only iterators, `begin` and `end` aside.
 pub(super) fn walks_only(kinds: &[&str]) -> bool {
     kinds.contains(&"iter") && kinds.iter().all(|kind| matches!(*kind, "iter" | "begin" | "end"))
 }

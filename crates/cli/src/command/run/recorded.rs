@@ -10,7 +10,7 @@ use std::path::Path;
 /// Runs the program over a recording.
 pub(super) fn run(options: &Options, path: &Path) -> Result<Exit, Failure> {
     let mut program = read::program(options, None)?;
-    modes::keep(&mut program, None)?;
+    modes::keep_events_of_mode(&mut program, None)?;
     let mut trace = opening::open(path)?;
     let json = options.format == OutputFormat::Json;
     let look = OutputStyle {

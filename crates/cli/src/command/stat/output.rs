@@ -38,7 +38,7 @@ impl Output {
             .map_err(|error| Failure::new(Exit::Failed, format!("cannot write {}: {error}", path.display())))
     }
 
-    /// Writes text to the file or to standard error.
+    /// Writes text to the destination.
     pub(super) fn write(&mut self, text: &str) -> Result<(), Failure> {
         match self {
             Self::File(file) => file.write_all(text.as_bytes())?,

@@ -204,7 +204,7 @@ impl Model {
                     By::Process => slice.pid = name.parse().ok(),
                     By::Cpu => slice.cpu = name.parse().ok(),
                 }
-                match slice.next() {
+                match slice.next_grouping() {
                     Some(by) => Page::Hits(slice, by),
                     None => return,
                 }

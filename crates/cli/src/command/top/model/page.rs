@@ -10,9 +10,9 @@ pub(in crate::command::top) enum Page {
     Hits(Slice, By),
     /// All maps.
     Maps,
-    /// The entries of one, by session and title.
+    /// Entries of one map: its session and title.
     Map(String, String),
-    /// One entry of it, by its key: a histogram.
+    /// An entry of a map, a histogram: session, title and key.
     Entry(String, String, String),
     /// All buffers.
     Buffers,
@@ -36,36 +36,62 @@ pub(super) struct Opened {
 impl Opened {
     /// A page with the columns that it has; `sessions` are a column where there are several.
     pub(super) fn new(page: Page, sessions: bool) -> Self {
-        let (names, sorted): (&[&str], usize) = match &page {
-            Page::Hits(_, By::Event) => (&["event", "per second", "total", "lost", "missed"], 1),
-            Page::Hits(_, By::Process) => (&["process", "pid", "per second", "total"], 2),
-            Page::Hits(_, By::Cpu) => (&["CPU", "per second", "total", "lost"], 1),
-            Page::Maps => (&["map", "filled by", "keys", "most", "no room for"], 2),
-            Page::Map(..) => (&["key", "value", "per second"], 1),
-            Page::Entry(..) => (&["value"], 0),
+        let (text, number) = (Column::text, Column::number);
+        let (mut columns, mut sorted) = match &page {
+            Page::Hits(_, By::Event) => (
+                vec![
+                    text("event"),
+                    number("per second"),
+                    number("total"),
+                    number("lost"),
+                    number("missed"),
+                ],
+                1,
+            ),
+            Page::Hits(_, By::Process) => (
+                vec![
+                    text("process"),
+                    number("pid"),
+                    number("per second"),
+                    number("total"),
+                ],
+                2,
+            ),
+            Page::Hits(_, By::Cpu) => (
+                vec![
+                    number("CPU"),
+                    number("per second"),
+                    number("total"),
+                    number("lost"),
+                ],
+                1,
+            ),
+            Page::Maps => (
+                vec![
+                    text("map"),
+                    text("filled by"),
+                    number("keys"),
+                    number("room"),
+                    number("no room for"),
+                ],
+                2,
+            ),
+            Page::Map(..) => (vec![text("key"), number("value"), number("per second")], 1),
+            Page::Entry(..) => (vec![number("value")], 0),
             Page::Buffers => (
-                &[
-                    "buffer",
-                    "mode",
-                    "per CPU",
-                    "fill",
-                    "seconds",
-                    "recorded",
-                    "overwritten",
-                    "lost",
+                vec![
+                    text("buffer"),
+                    text("mode"),
+                    number("per CPU"),
+                    number("fill"),
+                    number("seconds"),
+                    number("recorded"),
+                    number("overwritten"),
+                    number("lost"),
                 ],
                 3,
             ),
         };
-        let texts = ["event", "process", "map", "filled by", "key", "buffer", "mode"];
-        let mut columns: Vec<Column> = names
-            .iter()
-            .map(|name| match texts.contains(name) {
-                true => Column::text(name),
-                false => Column::number(name),
-            })
-            .collect();
-        let mut sorted = sorted;
         if sessions {
             columns.insert(0, Column::text("session"));
             sorted += 1;
@@ -96,8 +122,8 @@ impl Slice {
         }
     }
 
-    /// First grouping of the event's hits.
-    pub(super) fn next(&self) -> Option<By> {
+    /// The grouping that a step into a row goes on with: the first of process, event and CPU that the slice does not name yet.
+    pub(super) fn next_grouping(&self) -> Option<By> {
         match self {
             Self { pid: None, .. } => Some(By::Process),
             Self { event: None, .. } => Some(By::Event),
