@@ -18,7 +18,7 @@ use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::set_niceness;
-use kestrel::record::{Piece, Recorded, Recorder};
+use kestrel::record::{CompletedDirectory, Recorded, Recorder};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel::syscalls::Detail;
@@ -32,8 +32,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Pauses between two polls of the rings: after one without data, and after one with. A ring that fills ends them.
-const CALM: Duration = Duration::from_millis(200);
-const BUSY: Duration = Duration::from_millis(1);
+const PAUSE_WITHOUT_DATA: Duration = Duration::from_millis(200);
+const PAUSE_WITH_DATA: Duration = Duration::from_millis(1);
 
 /// Priority of the recorder.
 const READER_NICENESS: i32 = -15;
@@ -147,8 +147,8 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: RecordingOptions) 
     // A full disk or the like: what was written before is a whole trace, and what was not is counted.
     let stopped = recording.recorder.stop();
     let acted = recording.perform_actions();
-    let pieces = recording.recorder.end_all();
-    let taken = recording.take(pieces);
+    let completed = recording.recorder.wait_for_all();
+    let taken = recording.take(completed);
     let Recording {
         recorder,
         mut actor,
@@ -253,8 +253,15 @@ impl Work for Recording {
             self.switch()?;
         }
         let busy = pages > 0 || self.recorder.was_woken();
-        let left = self.switching.as_ref().map_or(CALM, Switching::left);
-        Ok(if busy { BUSY } else { CALM.min(left).max(BUSY) })
+        let left = self
+            .switching
+            .as_ref()
+            .map_or(PAUSE_WITHOUT_DATA, Switching::left);
+        Ok(if busy {
+            PAUSE_WITH_DATA
+        } else {
+            PAUSE_WITHOUT_DATA.min(left).max(PAUSE_WITH_DATA)
+        })
     }
 
     fn is_called(&self) -> bool {
@@ -302,21 +309,21 @@ impl Recording {
             calls.kept.command = None;
             self.recorder.keep_calls(&calls.kept)?;
         }
-        let whole = self.recorder.ended();
+        let whole = self.recorder.take_completed();
         self.take(whole)
     }
 
     /// Takes directories that are whole; of several failures the first.
-    fn take(&mut self, pieces: Vec<kestrel::Result<Piece>>) -> Result<(), Failure> {
+    fn take(&mut self, completed: Vec<kestrel::Result<CompletedDirectory>>) -> Result<(), Failure> {
         let Some(switching) = &mut self.switching else {
             return Ok(());
         };
         let mut taken = Ok(());
-        for piece in pieces {
-            match piece {
-                Ok(piece) => {
-                    switching.keep(&piece);
-                    self.line.aside(|| print_piece(&piece));
+        for directory in completed {
+            match directory {
+                Ok(directory) => {
+                    switching.keep(&directory);
+                    self.line.aside(|| print_directory(&directory));
                 }
                 Err(error) => taken = taken.and(Err(error.into())),
             }
@@ -349,14 +356,14 @@ impl Recording {
 }
 
 /// Prints a line about a directory that is whole.
-fn print_piece(piece: &Piece) {
-    let summary = &piece.summary;
+fn print_directory(directory: &CompletedDirectory) {
+    let summary = &directory.summary;
     remark!(
         "{} in {:.2} s, {} in {}; lost {}",
         counted(summary.recorded(), "event"),
         summary.duration_ns as f64 / 1e9,
-        bytes(piece.written.bytes),
-        show_path(&piece.path),
+        bytes(directory.written.bytes),
+        show_path(&directory.path),
         thousands(summary.lost()),
     );
 }

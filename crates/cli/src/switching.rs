@@ -3,7 +3,7 @@
 use crate::arguments::{bytes, duration};
 use crate::exit::Failure;
 use kestrel::kernel::process::UserSignal;
-use kestrel::record::{Piece, Recorder, piece_at};
+use kestrel::record::{CompletedDirectory, Recorder, directory_at};
 use kestrel_trace::ctf::directory;
 use kestrel_trace::print::shown;
 use std::collections::VecDeque;
@@ -103,7 +103,7 @@ impl Switching {
     /// Where the next directory is. Its name comes behind those before, whatever the clock does.
     pub(crate) fn next(&mut self) -> PathBuf {
         self.named = SystemTime::now().max(self.named + Duration::from_millis(1));
-        piece_at(&self.base, self.named)
+        directory_at(&self.base, self.named)
     }
 
     /// Whether a signal waits for its answer.
@@ -151,13 +151,13 @@ impl Switching {
     }
 
     /// Takes a directory that is whole, and removes what is too old by now.
-    pub(crate) fn keep(&mut self, piece: &Piece) {
-        let missed = piece.summary.missed.unwrap_or_default().hits;
+    pub(crate) fn keep(&mut self, directory: &CompletedDirectory) {
+        let missed = directory.summary.missed.unwrap_or_default().hits;
         self.whole.directories += 1;
-        self.whole.records += piece.summary.recorded();
-        self.whole.lost += piece.summary.lost();
+        self.whole.records += directory.summary.recorded();
+        self.whole.lost += directory.summary.lost();
         self.whole.missed += missed;
-        self.keep_path(&piece.path);
+        self.keep_path(&directory.path);
     }
 
     /// Keeps a directory that is whole.

@@ -1,6 +1,6 @@
 //! The end of a recording: what was lost and missed is counted, names are found, and the trace is closed.
 
-use super::pieces::{self, Totals};
+use super::switching::{self, Totals};
 use super::{Recorded, Recorder};
 use crate::postprocess::{Progress, counts, postprocess, tally};
 use kestrel_catalog::Result;
@@ -25,7 +25,7 @@ impl Recorder {
                 std::mem::replace(&mut stopped, Ok(()))?;
             }
         }
-        _ = self.end_all();
+        _ = self.wait_for_all();
         let missed = self.session.missed()?;
         let uncounted = self.session.uncounted()?;
         let classes = self.session.classes();
@@ -51,7 +51,7 @@ impl Recorder {
                 .iter()
                 .filter_map(|missed| missed.count.as_ref().ok())
                 .sum(),
-            frozen: pieces::frozen(&self.session),
+            frozen: switching::frozen(&self.session),
         };
         let Totals {
             mut tally,

@@ -1,7 +1,7 @@
 //! Recording: a session's buffers drained into a trace directory, or several one after another, and at the end what is needed to read each anywhere.
 
 mod finish;
-mod pieces;
+mod switching;
 
 use crate::agent::{Act, Lost, MessageReader};
 use crate::session::Session;
@@ -27,19 +27,19 @@ use kestrel_trace::packet::PAGE;
 use kestrel_trace::process::Processes;
 use kestrel_trace::summary::Summary;
 use kestrel_trace::symbol::Symbols;
-use pieces::{Ended, SharedCode, Totals};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use switching::{EndingThread, SharedCode, Totals};
 
 pub use crate::postprocess::Progress;
 pub use crate::user_symbols::with_lines;
 use kestrel_catalog::symbols::shows_addresses;
 pub use kestrel_catalog::symbols::{all_symbols, symbols_for};
-pub use pieces::{Piece, piece_at};
+pub use switching::{CompletedDirectory, directory_at};
 
 /// Bytes of the disk set aside for the summary: so many for each event and ring, but not fewer and not more than these.
 const ROW: u64 = 192;
@@ -57,8 +57,8 @@ pub struct Recorder {
     pages: Vec<u8>,
     clocks: ClockPair,
     begun: Instant,
-    /// Directories that were ended before, and what was written to them and counted until then.
-    endings: Vec<Ended>,
+    /// Threads that end the directories before this one, and what was written to them and counted until then.
+    ending_threads: Vec<EndingThread>,
     before: Written,
     counted: Totals,
     ended: Option<Duration>,
@@ -156,7 +156,7 @@ impl Recorder {
             writer,
             events,
             level,
-            endings: Vec::new(),
+            ending_threads: Vec::new(),
             before: Written::default(),
             counted: Totals::default(),
             names: running(session.host()),

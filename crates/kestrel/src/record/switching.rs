@@ -1,4 +1,4 @@
-//! Recordings in several directories: what ends one of them, on a thread of its own, while the rings are drained into the next.
+//! Recordings in several directories: each is ended on a thread of its own, while the rings are drained into the next.
 
 use super::{Recorder, begin, give, recorded};
 use crate::postprocess::{Tally, counts, postprocess, tally};
@@ -68,11 +68,15 @@ pub(super) fn frozen(session: &Session) -> u64 {
 impl Recorder {
     /// Whether a switch would have to wait for directories that are being ended.
     pub fn is_ending_many(&self) -> bool {
-        self.endings.iter().filter(|ended| !ended.is_ready()).count() >= MAX_ENDING
+        self.ending_threads
+            .iter()
+            .filter(|thread| !thread.is_ready())
+            .count()
+            >= MAX_ENDING
     }
 
     /// Goes on in another directory, which must be empty or not exist: each record is in the one or the other. The records of pages in use are the old
-    /// one's, as far as they are committed; that is counted, and names are found for it, on a thread of its own ([`Recorder::ended`]). Buffers that
+    /// one's, as far as they are committed; that is counted, and names are found for it, on a thread of its own ([`Recorder::take_completed`]). Buffers that
     /// overwrite are written at the end only.
     ///
     /// # Errors
@@ -90,7 +94,7 @@ impl Recorder {
         };
         let clocks = ClockPair::now();
         self.before = self.written();
-        let ending = Ending {
+        let old = DirectoryToEnd {
             path: std::mem::replace(&mut self.path, path.to_owned()),
             writer: std::mem::replace(&mut self.writer, next),
             names,
@@ -105,7 +109,7 @@ impl Recorder {
         self.counted = totals;
         self.clocks = clocks;
         self.begun = Instant::now();
-        self.endings.push(Ended::begin(ending));
+        self.ending_threads.push(EndingThread::begin(old));
         Ok(())
     }
 
@@ -140,18 +144,18 @@ impl Recorder {
         Ok(self.writer.settle().map_err(note)?)
     }
 
-    /// Directories that are whole, of those that were ended before: each once.
-    pub fn ended(&mut self) -> Vec<Result<Piece>> {
-        let mut whole = Vec::new();
-        while self.endings.first().is_some_and(Ended::is_ready) {
-            whole.push(self.endings.remove(0).join());
+    /// Takes the directories that have been completed since the last call, in the order of their switches.
+    pub fn take_completed(&mut self) -> Vec<Result<CompletedDirectory>> {
+        let mut completed = Vec::new();
+        while self.ending_threads.first().is_some_and(EndingThread::is_ready) {
+            completed.push(self.ending_threads.remove(0).join());
         }
-        whole
+        completed
     }
 
-    /// Waits until all directories but the one at hand are whole, and gives those that were not given.
-    pub fn end_all(&mut self) -> Vec<Result<Piece>> {
-        self.endings.drain(..).map(Ended::join).collect()
+    /// Waits until all directories but the one at hand are completed, and takes those that were not taken.
+    pub fn wait_for_all(&mut self) -> Vec<Result<CompletedDirectory>> {
+        self.ending_threads.drain(..).map(EndingThread::join).collect()
     }
 
     /// Totals so far, and whether there may have been more hits that no program saw.
@@ -168,8 +172,8 @@ impl Recorder {
     }
 }
 
-/// Where a directory of a recording lies that began at a time: what all have in common, and the time (UTC) behind it.
-pub fn piece_at(base: &Path, time: SystemTime) -> PathBuf {
+/// The directory of a recording that was begun at `time`: BASE.TIME, in UTC.
+pub fn directory_at(base: &Path, time: SystemTime) -> PathBuf {
     let time = humantime::format_rfc3339_millis(time).to_string();
     let time: String = time.chars().filter(|c| !matches!(c, '-' | ':')).collect();
     let leaf = base.file_name().unwrap_or_default();
@@ -179,8 +183,8 @@ pub fn piece_at(base: &Path, time: SystemTime) -> PathBuf {
 
 /// A directory of a recording that is whole.
 #[derive(Clone, Debug)]
-pub struct Piece {
-    /// The piece's directory.
+pub struct CompletedDirectory {
+    /// Its path.
     pub path: PathBuf,
     /// Amount written.
     pub written: Written,
@@ -188,8 +192,8 @@ pub struct Piece {
     pub summary: Summary,
 }
 
-/// A directory to which nothing more is written, with what its end needs.
-pub(super) struct Ending {
+/// A directory to which no more records are written, with what its end needs.
+pub(super) struct DirectoryToEnd {
     pub(super) path: PathBuf,
     pub(super) writer: Writer<Directory>,
     pub(super) names: Processes,
@@ -205,16 +209,17 @@ pub(super) struct Ending {
     pub(super) duration_ns: u64,
 }
 
-/// A directory that is being ended.
+/// A thread that ends a directory.
 #[derive(Debug)]
-pub(super) struct Ended(JoinHandle<Result<Piece>>);
+pub(super) struct EndingThread(JoinHandle<Result<CompletedDirectory>>);
 
-impl Ended {
-    pub(super) fn begin(ending: Ending) -> Self {
+impl EndingThread {
+    pub(super) fn begin(directory: DirectoryToEnd) -> Self {
         Self(std::thread::spawn(move || {
-            // What drains the rings comes first. A thread that may not be slower goes on as fast.
+            // Back to the default niceness: the recorder's thread may run at a higher priority, which this one inherited and should not share. Failing is
+            // harmless.
             let _ = set_niceness(0);
-            ending.finish()
+            directory.finish()
         }))
     }
 
@@ -222,8 +227,8 @@ impl Ended {
         self.0.is_finished()
     }
 
-    /// Waits until the thread has ended, and gives the piece.
-    pub(super) fn join(self) -> Result<Piece> {
+    /// Waits until the thread has ended, and gives the directory.
+    pub(super) fn join(self) -> Result<CompletedDirectory> {
         self.0.join().unwrap_or_else(|_| {
             Err(Error::Unsupported {
                 what: "ending a directory of the recording".to_owned(),
@@ -233,13 +238,13 @@ impl Ended {
     }
 }
 
-impl Ending {
-    fn finish(mut self) -> Result<Piece> {
+impl DirectoryToEnd {
+    fn finish(mut self) -> Result<CompletedDirectory> {
         let info = self.writer.info().clone();
         let code = self.code.as_ref();
         let mut code = code.map(|code| code.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(code) = &mut code {
-            // While the directory before this one was ended, changes had to wait.
+            // The recorder skips polling this while it is locked (`Recorder::poll`): what was mapped meanwhile is read here.
             code.poll()?;
         }
         let mut seen = postprocess(
@@ -273,7 +278,7 @@ impl Ending {
             seen.tasks.follow(threads);
         }
         self.writer.keep_tasks(&seen.tasks)?;
-        Ok(Piece {
+        Ok(CompletedDirectory {
             written: self.writer.finish(&summary, &seen.symbols, &seen.processes)?,
             path: self.path,
             summary,
