@@ -421,7 +421,7 @@ mod tests {
         assert_eq!(table.update(&mut memory, key, value, NOEXIST), Ok(EEXIST));
         assert_eq!(table.delete(&memory, key), Ok(0));
         assert_eq!(table.delete(&memory, key), Ok(ENOENT));
-        assert_eq!(table.update(&mut memory, key, value, BPF_EXIST), Ok(ENOENT));
+        assert_eq!(table.update(&mut memory, key, value, EXIST), Ok(ENOENT));
         assert_eq!(table.find(&memory, key), Ok(None));
         let (key, value) = put(&mut memory, 4, 40);
         assert_eq!(table.update(&mut memory, key, value, 0), Ok(0));

@@ -40,7 +40,7 @@ pub(super) fn add(
         false => Condition::Equal,
     };
     lower.mark_where(&place.map, value, condition, 0);
-    lower.on_element(place, &mut |lower, element, _| {
+    lower.with_element_or_new(place, &mut |lower, element, _| {
         lower.b.atomic_add(Width::B8, element, 0, value);
     })
 }
@@ -52,7 +52,7 @@ pub(super) fn add_with_count(
     _: &Aggregation,
     value: Vreg,
 ) -> Result<(), Error> {
-    lower.on_element(place, &mut |lower, element, _| {
+    lower.with_element_or_new(place, &mut |lower, element, _| {
         lower.b.atomic_add(Width::B8, element, 0, 1);
         lower.b.atomic_add(Width::B8, element, 8, value);
     })

@@ -114,7 +114,7 @@ fn lower(
         }
         Combine::Last | Combine::Mean | Combine::Sum => value,
     };
-    lower.on_element(place, &mut |lower, element, lost| {
+    lower.with_element_or_new(place, &mut |lower, element, lost| {
         let at = lower.part(element, index, (count as u32, SIZE), lost);
         begin(lower, at, number, how, lost);
         match how {

@@ -284,7 +284,7 @@ impl Lower<'_> {
         let room = size.max(1).next_multiple_of(8);
         let slot = self.b.slot(room, 8);
         self.clear(slot, 0, room);
-        self.if_there(place, &mut |lower, element| {
+        self.with_element(place, &mut |lower, element| {
             let to = lower.b.slot_address(slot, 0);
             lower.copy_all(Bytes::at(element), room, to, 0);
         })?;

@@ -19,8 +19,6 @@ use crate::map::{external_name, stacks_name};
 use kestrel_trace::aggregate::{Buckets, MapType, ValueKind, state};
 use kestrel_trace::layout::{FieldType, Frames, Space};
 
-/// `BPF_NOEXIST`.
-const NEW: i64 = 1;
 /// Attempts to raise a word (a maximum, or the complement of a minimum) that interrupts change meanwhile.
 const RAISE_ATTEMPTS: u32 = 4;
 
@@ -36,7 +34,7 @@ impl Lower<'_> {
                 if marks {
                     self.mark(&place.map, 1);
                 }
-                self.on_element(place, &mut |lower, element, _| {
+                self.with_element_or_new(place, &mut |lower, element, _| {
                     lower.b.atomic_add(Width::B8, element, 0, value);
                 })
             }
@@ -51,11 +49,13 @@ impl Lower<'_> {
                 Ok(())
             }
             MapChange::Clear { zeroed } => {
+                // The mark and the element say whether the map was set: they are read before both are emptied.
                 let was_set = match zeroed {
                     true => self.was_set(&place.map),
                     false => None,
                 };
                 self.mark(&place.map, 0);
+                // Maps of keys, or of an element for each generation, begin a new generation, for which look-ups find nothing yet; readers sweep what is older.
                 if place.map.keys.is_empty() && place.map.entries <= 1 {
                     self.empty(&place.map)?;
                 }
@@ -68,6 +68,7 @@ impl Lower<'_> {
                         None => self.b.jump(set),
                     }
                     self.b.switch_to(set);
+                    // Readers show the keys of generations before this one, with zeros.
                     let now = self.generation(&place.map);
                     let zeroed = self.state(state::zeroed(place.map.number));
                     self.b.store(Width::B8, zeroed, 0, now);
@@ -109,7 +110,7 @@ impl Lower<'_> {
     pub(super) fn map_scalar(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
         let result = self.b.vreg();
         self.b.assign(result, 0);
-        self.if_there(place, &mut |lower, element| {
+        self.with_element(place, &mut |lower, element| {
             let value = lower.b.load(Width::B8, element, 0);
             lower.b.assign(result, value);
         })?;
@@ -120,7 +121,7 @@ impl Lower<'_> {
     pub(super) fn has_key(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
         let result = self.b.vreg();
         self.b.assign(result, 0);
-        self.there(place, false, &mut |lower, _| lower.b.assign(result, 1))?;
+        self.with_element_if_any(place, false, &mut |lower, _| lower.b.assign(result, 1))?;
         Ok(result)
     }
 
@@ -130,7 +131,7 @@ impl Lower<'_> {
         let slot = self.b.slot(size, 8);
         let to = self.b.slot_address(slot, 0);
         self.store_string(&[], size, to, 0);
-        self.if_there(place, &mut |lower, element| {
+        self.with_element(place, &mut |lower, element| {
             let to = lower.b.slot_address(slot, 0);
             lower.copy(Bytes::at(element), size, to, 0);
         })?;
@@ -183,6 +184,7 @@ impl Lower<'_> {
                 | FieldType::Named(_)
                 | FieldType::Buffer { .. }
                 | FieldType::HeldStack(_) => {
+                    // Keys are compared as bytes: the room behind a field is always zero.
                     let room = MapType::key_room(ty);
                     self.clear(slot, offset + ty.fixed_size() / 8 * 8, offset + room);
                     self.put(key, slot, offset, ty.fixed_size())?;
@@ -226,19 +228,20 @@ impl Lower<'_> {
         self.b.store(Width::B8, to, 8, process);
     }
 
-    /// Does something with what the map holds there, if it holds anything; that it does not is a failure.
-    pub(super) fn if_there(
+    /// Runs `then` on the element of a key; a missing key is counted as a failed look-up.
+    pub(super) fn with_element(
         &mut self,
         place: &MapPlace,
         then: &mut dyn FnMut(&mut Self, Vreg),
     ) -> Result<(), Error> {
-        self.there(place, true, then)
+        self.with_element_if_any(place, true, then)
     }
 
-    fn there(
+    /// Runs `then` on the element of a key, if there is one; where `counts_missing`, a missing key is counted as a failed look-up.
+    fn with_element_if_any(
         &mut self,
         place: &MapPlace,
-        expected: bool,
+        counts_missing: bool,
         then: &mut dyn FnMut(&mut Self, Vreg),
     ) -> Result<(), Error> {
         let end = self.b.block();
@@ -248,7 +251,7 @@ impl Lower<'_> {
                 let key = self.map_key(place)?;
                 let map = self.map_pointer(&place.map);
                 let found = self.b.helper(helper::MAP_LOOKUP_ELEM, &[map.into(), key.into()]);
-                let reported = expected && self.sink.counts_failures() && !place.map.is_hidden();
+                let reported = counts_missing && self.sink.counts_failures() && !place.map.is_hidden();
                 let missing = match reported {
                     true => self.b.cold_block(),
                     false => end,
@@ -280,9 +283,8 @@ impl Lower<'_> {
         Some(self.b.map_value(map, 0))
     }
 
-    /// Does something with the element of a key, which is made first if need be. `then` may go to the block it is given, where the update is
-    /// counted as lost.
-    pub(crate) fn on_element(
+    /// Runs `then` on the element of a key, which is made first if need be. `then` may jump to the block it is given, where the update is counted as lost.
+    pub(crate) fn with_element_or_new(
         &mut self,
         place: &MapPlace,
         then: &mut dyn FnMut(&mut Self, Vreg, BlockId),
@@ -324,7 +326,12 @@ impl Lower<'_> {
         let zeroes = self.state(state::ZEROES);
         self.b.helper(
             helper::MAP_UPDATE_ELEM,
-            &[map.into(), key.into(), zeroes.into(), NEW.into()],
+            &[
+                map.into(),
+                key.into(),
+                zeroes.into(),
+                helper::NOEXIST.cast_signed().into(),
+            ],
         );
         let map = self.map_pointer(&place.map);
         let found = self.b.helper(helper::MAP_LOOKUP_ELEM, &[map.into(), key.into()]);
@@ -442,7 +449,7 @@ impl Lower<'_> {
 
     /// Keeps the greater of the element and `rank`. A rank of 0 also sets the second word, since an element that nothing wrote is 0, too.
     pub(crate) fn raise(&mut self, place: &MapPlace, rank: Vreg) -> Result<(), Error> {
-        self.on_element(place, &mut |lower, element, lost| {
+        self.with_element_or_new(place, &mut |lower, element, lost| {
             let (least, greater, end) = (lower.b.cold_block(), lower.b.block(), lower.b.block());
             lower.b.branch(Condition::Equal, rank, 0, least, greater);
             lower.b.switch_to(least);
@@ -471,7 +478,7 @@ impl Lower<'_> {
     /// Adds 1 to the bucket of a value.
     pub(crate) fn count_in(&mut self, place: &MapPlace, buckets: Buckets, value: Vreg) -> Result<(), Error> {
         let index = self.bucket(buckets, value);
-        self.on_element(place, &mut |lower, element, lost| {
+        self.with_element_or_new(place, &mut |lower, element, lost| {
             let bucket = lower.part(element, index, (buckets.count(), 8), lost);
             lower.b.atomic_add(Width::B8, bucket, 0, 1);
         })
