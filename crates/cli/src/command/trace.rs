@@ -88,11 +88,11 @@ Examples:
 Ctrl-C stops it. Records of a session that were overwritten before they could be shown are counted and reported. `kestrel list -v EVENT` shows the fields of an event.";
 
 /// The pause between two polls while records wait for others that may be earlier.
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// The pause where nothing waits and the first record will end it.
-const CALM: Duration = Duration::from_millis(200);
-/// The longest pause where nothing waits and no record can end it.
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_WHILE_WAITING: Duration = Duration::from_millis(10);
+/// The pause where nothing waits and the session's bell will end it.
+const PAUSE_WITH_BELL: Duration = Duration::from_millis(200);
+/// The longest pause where nothing waits and no bell can end it.
+const LONGEST_PAUSE_WITHOUT_BELL: Duration = Duration::from_millis(100);
 
 /// Runs `kestrel trace`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
@@ -123,6 +123,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if selection::print_plan(selection, &plan)? {
         return Ok(Exit::Done);
     }
+    // Before the session is begun: where the terminal or a signal cannot be had, no program is loaded.
     let status = status_line(selection);
     let view = options.live.view(selection.shares_terminal())?;
     let mut foreground = Foreground::new(selection.duration)?
@@ -135,6 +136,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let code = lines::follow(live.session().classes(), in_maps, catalog.host());
     let is_json = options.format == LineFormat::Json;
     let mut perform = Perform::new(symbols.clone(), catalog.host().clone(), is_json);
+    // Strings of others could command the terminal that shows them; JSON spells control characters out by itself.
     perform.escaped = !is_json && crate::screen::shows_programs();
     let prints = |event: &EventClass| {
         event
@@ -142,6 +144,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             .as_ref()
             .is_some_and(|action| is_output(&action.verb))
     };
+    // A kernel or sandbox may not let processes be followed: events are worth showing without names of their code.
     if live.session().classes().iter().any(prints) {
         perform.follow(live.session()).unwrap_or_else(|error| {
             remark!("stacks of processes show addresses: {error}");
@@ -227,7 +230,7 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
         lines: Lines::new(options.format, symbols, names, code),
         out: Vec::new(),
         watch,
-        pause: POLL_INTERVAL,
+        pause: PAUSE_WHILE_WAITING,
     };
     foreground.run(&mut watched)?;
     let watch = watched.watch;
@@ -425,12 +428,12 @@ impl Work for WatchedSession {
         report_unseen(watch.take_unseen());
         lines.report_unnamed();
         if came > 0 {
-            self.pause = POLL_INTERVAL;
+            self.pause = PAUSE_WHILE_WAITING;
             return Ok(Duration::ZERO);
         }
         self.pause = match watch.has_waiting() {
-            true => POLL_INTERVAL,
-            false => LONGEST_PAUSE.min(2 * self.pause),
+            true => PAUSE_WHILE_WAITING,
+            false => LONGEST_PAUSE_WITHOUT_BELL.min(2 * self.pause),
         };
         Ok(self.lines.longest(self.pause))
     }
@@ -443,14 +446,14 @@ impl Work for WatchedSession {
 /// The time to sleep before the next poll: none while records arrive.
 fn pause(came: usize, live: &Live) -> Duration {
     match came {
-        0 if live.has_waiting() => POLL_INTERVAL,
-        0 => CALM,
+        0 if live.has_waiting() => PAUSE_WHILE_WAITING,
+        0 => PAUSE_WITH_BELL,
         _ => Duration::ZERO,
     }
 }
 
-/// Descriptors that end the pause: the first record. While some wait none does, since our own switches between two programs would be such records, each waking
-/// us again.
+/// Descriptors whose readiness ends the pause: the session's bell, rung by the first record. While records wait it is left out: where scheduler events are
+/// traced, our own waking up is such an event and would wake us again.
 fn bells(live: &Live) -> Vec<BorrowedFd<'_>> {
     let bell = live.session().bell();
     bell.filter(|_| !live.has_waiting()).into_iter().collect()

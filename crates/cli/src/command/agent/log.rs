@@ -36,7 +36,7 @@ pub(super) struct LogOptions {
 }
 
 /// The pause where no page has come and the writer of the next ones will end it.
-const CALM: Duration = Duration::from_millis(250);
+const PAUSE_WITH_BELL: Duration = Duration::from_millis(250);
 /// The pause between two polls while the buffers are less full than [`FULL_ENOUGH`].
 const BUSY: Duration = Duration::from_millis(10);
 /// The pause after a writer has woken this thread.
@@ -140,7 +140,7 @@ fn keep_logs(
             break;
         }
         match logs.bells() {
-            Some(bells) if pages == 0 && !woken => woken = readable::wait(&bells, CALM),
+            Some(bells) if pages == 0 && !woken => woken = readable::wait(&bells, PAUSE_WITH_BELL),
             // A writer wakes a moment before its page is whole.
             _ if std::mem::take(&mut woken) => std::thread::sleep(AT_ONCE),
             _ if pages == 0 || logs.fill() < FULL_ENOUGH => std::thread::sleep(BUSY),

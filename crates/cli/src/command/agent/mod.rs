@@ -94,7 +94,7 @@ Metrics can be read by every user of this machine.";
 /// The pause between two polls of the message buffers when they are empty, while commands run, messages wait or a session has no bell.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The pause otherwise: the next message ends it.
-const CALM: Duration = Duration::from_millis(250);
+const PAUSE_WITH_BELL: Duration = Duration::from_millis(250);
 /// The time between two searches for sessions that were started, stopped or changed.
 const SESSIONS: Duration = Duration::from_millis(500);
 
@@ -172,7 +172,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         // In a flood the ring is emptied as fast as it can be.
         match agent.bells() {
             Some(bells) if idle => {
-                readable::wait(&bells, CALM);
+                readable::wait(&bells, PAUSE_WITH_BELL);
             }
             _ if acted == 0 => std::thread::sleep(POLL_INTERVAL),
             _ => {}

@@ -45,9 +45,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The pause between two polls while records wait for others that may be earlier.
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
+const PAUSE_WHILE_WAITING: Duration = Duration::from_millis(10);
 /// The pause where nothing waits and the first record will end it.
-const CALM: Duration = Duration::from_millis(200);
+const PAUSE_WITH_BELL: Duration = Duration::from_millis(200);
 
 /// The pause while iterators walk, which is over soon.
 const WALKING: Duration = Duration::from_millis(1);
@@ -544,9 +544,9 @@ impl Work for ProgramRun<'_> {
         }
         let pause = match came {
             0 if self.walking => WALKING,
-            0 if self.running.has_waiting() => POLL_INTERVAL,
+            0 if self.running.has_waiting() => PAUSE_WHILE_WAITING,
             0 if self.perform.follows() || self.packets.is_some() => FOLLOWING,
-            0 => CALM,
+            0 => PAUSE_WITH_BELL,
             _ => Duration::ZERO,
         };
         let due = self.running.until_due();
