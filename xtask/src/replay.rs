@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use testkit::asked::{Difference, compare, program};
+use testkit::live_and_replayed::{Difference, compare, program};
 
 use crate::artifact;
 

@@ -270,7 +270,7 @@ fn random_programs_say_the_same_live_and_later() {
     needs_tracing!();
     let folder = tempfile::tempdir().unwrap();
     let kestrel = Path::new(env!("CARGO_BIN_EXE_kestrel"));
-    let compared = testkit::asked::compare(kestrel, folder.path(), 0..20, 10).unwrap();
+    let compared = testkit::live_and_replayed::compare(kestrel, folder.path(), 0..20, 10).unwrap();
     assert_eq!(compared.differences, []);
     assert_eq!(compared.programs, 20);
     assert!(compared.maps > 20 && compared.lines > 1000, "{compared:?}");
