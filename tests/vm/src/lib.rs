@@ -140,6 +140,32 @@ pub fn two_names() -> (String, String) {
     }
 }
 
+/// Writes a table file into /tmp and gives its path.
+///
+/// # Panics
+/// When it cannot be written.
+#[must_use]
+pub fn table_file(name: &str, text: &str) -> String {
+    let path = format!("/tmp/{name}.kst");
+    match fs::write(&path, text) {
+        Ok(()) => path,
+        Err(error) => panic!("write {path}: {error}"),
+    }
+}
+
+/// The number in a variable of the environment, by which longer runs are asked for.
+#[must_use]
+pub fn number_in(variable: &str, otherwise: u64) -> u64 {
+    let given = std::env::var(variable).ok();
+    given.and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Whether all shapes are asked for: `KESTREL_SHAPES=all`.
+#[must_use]
+pub fn wants_all_shapes() -> bool {
+    std::env::var("KESTREL_SHAPES").is_ok_and(|wanted| wanted == "all")
+}
+
 /// Says visibly that a test has nothing to say here; use as `return skip("…")`.
 pub fn skip(reason: &str) {
     println!("skipped: {reason}");

@@ -8,13 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vm_tests::recording::{Record, Recorder, records};
-use vm_tests::{kestrel, shell, until};
-
-fn write(name: &str, text: &str) -> String {
-    let path = format!("/tmp/{name}.kst");
-    std::fs::write(&path, text).unwrap();
-    path
-}
+use vm_tests::{kestrel, shell, table_file, until};
 
 /// A dump of a session's buffers.
 fn dump(session: &str) -> Vec<Record> {
@@ -197,7 +191,7 @@ fn calls(all: &[Record]) -> BTreeMap<u64, BTreeMap<i64, u64>> {
 /// Detail holds exactly what another recording saw between the two switches; of each thread one call at each switch may have been on its way.
 #[test]
 fn a_table_that_switches_itself_shows_what_is_between() {
-    let file = write("itself", SELF_SWITCHING);
+    let file = table_file("itself", SELF_SWITCHING);
     kestrel(&["start", "itself", &file]).success();
     let event =
         "syscalls:sys_enter_lseek /comm == \"calls\" && args.offset % 64 == 0/ { record(args.offset) }";
@@ -260,8 +254,8 @@ const ANY: u64 = u64::MAX;
 /// Handlers for clocks come into a running session, in the slot of a hook that is there and as hooks of their own.
 #[test]
 fn clocks_are_loaded_into_a_running_session() {
-    let file = write("clocks", "table a { i:ms:10 { record(first = 1) } }");
-    let more = write(
+    let file = table_file("clocks", "table a { i:ms:10 { record(first = 1) } }");
+    let more = table_file(
         "clocks-more",
         "table b { interval:ms:10 { record(second = 1); @ticks = count() } p:ms:10 { @[cpu] = count(); record(third = 1) } }",
     );

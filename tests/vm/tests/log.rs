@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vm_tests::recording::{Record, records};
-use vm_tests::{kestrel, shell};
+use vm_tests::{kestrel, number_in, shell};
 
 const TABLE: &str = r#"
 buffer kept  { size = 1M; mode = stream }
@@ -95,12 +95,7 @@ fn different(records: &[Record]) -> usize {
     places.len()
 }
 
-/// 50 on request: `KESTREL_AGENT_KILLS`.
-fn number(variable: &str, otherwise: u64) -> u64 {
-    let given = std::env::var(variable).ok();
-    given.and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-}
-
+/// 50 kills on request: `KESTREL_AGENT_KILLS`.
 #[test]
 fn each_record_is_kept_once_however_often_the_agent_is_killed() {
     let _gone = fs::remove_dir_all("/tmp/log");
@@ -118,7 +113,7 @@ fn each_record_is_kept_once_however_often_the_agent_is_killed() {
                 }
             });
         }
-        for round in 0..number("KESTREL_AGENT_KILLS", 8) {
+        for round in 0..number_in("KESTREL_AGENT_KILLS", 8) {
             let rotation = ["64K", "8M"][round as usize % 2];
             let mut agent = agent(&[
                 "--log",
@@ -160,7 +155,7 @@ fn each_record_is_kept_once_however_often_the_agent_is_killed() {
         kept.len()
     );
     // Every other agent was let write one.
-    let least = number("KESTREL_AGENT_KILLS", 8) as usize / 2;
+    let least = number_in("KESTREL_AGENT_KILLS", 8) as usize / 2;
     assert!(
         files("/tmp/log/main").len() >= least,
         "{:?}",
@@ -198,7 +193,7 @@ fn a_stream_is_resized_while_it_is_kept_and_its_agent_is_killed() {
                 }
             });
         }
-        for round in 0..number("KESTREL_AGENT_KILLS", 4) {
+        for round in 0..number_in("KESTREL_AGENT_KILLS", 4) {
             let mut agent = agent(&["--log", "/tmp/resized"]);
             let size = ["512K", "1M", "2M"][round as usize % 3];
             // What the one before did not come to read of the ring that was is read first.

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vm_tests::recording::{Record, records};
-use vm_tests::{getppid_calls, kestrel};
+use vm_tests::{getppid_calls, kestrel, table_file};
 
 const MARKED: &str = "/tmp/a-file-of-this-test";
 
@@ -49,7 +49,7 @@ const CALLS: [&str; 33] = [
     "recvfrom",
 ];
 
-/// Opens, closes and asks for its parent, once each in a round, until it is told to stop.
+/// A thread's load: rounds of open, close and getppid until `stop`.
 struct Load {
     stop: AtomicBool,
     rounds: AtomicU64,
@@ -69,7 +69,7 @@ impl Load {
         }
     }
 
-    /// Waits until it went on for some rounds.
+    /// Waits for 100 more rounds.
     fn go_on(&self) {
         let begin = self.rounds.load(Ordering::Relaxed);
         self.step.store(begin, Ordering::Relaxed);
@@ -80,19 +80,13 @@ impl Load {
     }
 }
 
-/// Ends the load when the test does, also by a panic: its scope waits for it.
+/// Stops the load when it is dropped, so that the thread's scope ends also after a panic.
 struct Ending<'l>(&'l Load);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         self.0.stop.store(true, Ordering::Relaxed);
     }
-}
-
-fn write(name: &str, text: &str) -> String {
-    let path = format!("/tmp/{name}.kst");
-    std::fs::write(&path, text).unwrap();
-    path
 }
 
 fn timed(words: &[&str]) {
@@ -107,11 +101,11 @@ fn a_calls_own_fields_come_and_go_under_load() {
     File::create(MARKED).unwrap();
     let mine = std::process::id();
     // The thread that makes the load makes no other of these calls.
-    let base = write(
+    let base = table_file(
         "base",
         "buffer kept { size = 8M }\ntable base { syscalls:* /comm == \"load\"/ { record() } }\n",
     );
-    let own = write(
+    let own = table_file(
         "own",
         &format!(
             "table own {{
@@ -127,10 +121,10 @@ fn a_calls_own_fields_come_and_go_under_load() {
         let handlers: String = calls
             .map(|(id, call)| format!("syscalls:sys_enter_{call} {{ record(id = {id}, fd = args.fd) }}\n"))
             .collect();
-        write(name, &format!("table {name} {{\n{handlers}}}\n"))
+        table_file(name, &format!("table {name} {{\n{handlers}}}\n"))
     };
     let (some, many) = (of_first("some", 8), of_first("many", CALLS.len()));
-    let text = write(
+    let text = table_file(
         "text",
         "table text { syscalls:sys_enter_fgetxattr { record(args.nothing) } }",
     );
@@ -188,7 +182,7 @@ fn a_calls_own_fields_come_and_go_under_load() {
     let records = records("/tmp/fields.trace");
     let of = |event: &str| records.iter().filter(|r| r.event == event).collect::<Vec<_>>();
     let closed = of("syscalls:sys_enter_close");
-    let (named, words): (Vec<&Record>, Vec<&Record>) =
+    let (with_own_fields, with_set_fields): (Vec<&Record>, Vec<&Record>) =
         closed.iter().copied().partition(|r| r.fields.contains_key("n"));
     let asked: i128 = asked
         .iter()
@@ -197,15 +191,15 @@ fn a_calls_own_fields_come_and_go_under_load() {
     let asked = u64::try_from(asked).unwrap();
     let answered = of("syscalls:sys_enter_getppid").len() as u64;
     println!(
-        "{rounds} rounds: {} named, {} in words; {asked} counted, {answered} recorded; {missed} missed",
-        named.len(),
-        words.len()
+        "{rounds} rounds: {} by `own`, {} by `base`; {asked} counted, {answered} recorded; {missed} missed",
+        with_own_fields.len(),
+        with_set_fields.len()
     );
     let enough = |seen: u64| assert!(seen + missed >= 200, "{seen}, {missed} missed");
-    enough(named.len() as u64);
-    enough(words.len() as u64);
+    enough(with_own_fields.len() as u64);
+    enough(with_set_fields.len() as u64);
     assert!(
-        named
+        with_own_fields
             .iter()
             .all(|record| record.fields["n"].as_u64().is_some_and(|fd| fd > 2))
     );

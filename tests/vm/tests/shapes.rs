@@ -1,29 +1,53 @@
 //! Load shapes: handlers of every shape that the language has, loaded and attached for every kind of event.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
-use vm_tests::{
-    kestrel,
-    recording::{counts, records},
-};
+use vm_tests::recording::{counts, records};
+use vm_tests::{kestrel, wants_all_shapes};
 
-/// Kinds of program, by an event that each serves; `via` says how tracepoints are read.
-const KINDS: &[(&str, &str)] = &[
-    ("sched:sched_switch", "raw"),
-    ("sched:sched_switch", "classic"),
+/// Kinds of program that attach alike.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    /// Tracepoints of which each is a hook of its own.
+    Tracepoint,
+    /// System calls.
+    Call,
+    Raw,
+    /// Entries of functions.
+    Entry,
+    /// Returns of functions.
+    Return,
+    /// Sets of functions.
+    Set,
+}
+
+/// A kind of program: its family, an event that it serves, and how tracepoints are read.
+type Kind = (Family, &'static str, &'static str);
+
+/// Kinds of program.
+const KINDS: &[Kind] = &[
+    (Family::Tracepoint, "sched:sched_switch", "raw"),
+    (Family::Tracepoint, "sched:sched_switch", "classic"),
     // Since 6.19 its entry holds the name itself, which only the classic way can read where that page is not in memory.
-    ("syscalls:sys_enter_openat", "auto"),
-    ("syscalls:sys_enter_openat", "classic"),
-    ("syscalls:sys_exit_openat", "raw"),
-    ("raw_syscalls:sys_enter", "raw"),
-    ("rawtracepoint:sched_switch", "auto"),
-    ("rawtracepoint:kfree", "auto"),
-    ("kprobe:vfs_read", "auto"),
-    ("kretprobe:vfs_read", "auto"),
-    ("fentry:vfs_read", "auto"),
-    ("fexit:vfs_read", "auto"),
-    ("kprobe:vfs_r*", "auto"),
-    ("kretprobe:vfs_r*", "auto"),
+    (Family::Call, "syscalls:sys_enter_openat", "auto"),
+    (Family::Call, "syscalls:sys_enter_openat", "classic"),
+    (Family::Call, "syscalls:sys_exit_openat", "raw"),
+    (Family::Call, "raw_syscalls:sys_enter", "raw"),
+    (Family::Raw, "rawtracepoint:sched_switch", "auto"),
+    (Family::Raw, "rawtracepoint:kfree", "auto"),
+    (Family::Entry, "kprobe:vfs_read", "auto"),
+    (Family::Return, "kretprobe:vfs_read", "auto"),
+    (Family::Entry, "fentry:vfs_read", "auto"),
+    (Family::Return, "fexit:vfs_read", "auto"),
+    (Family::Set, "kprobe:vfs_r*", "auto"),
+    (Family::Set, "kretprobe:vfs_r*", "auto"),
 ];
+
+/// The kinds of a family.
+fn kinds(family: Family) -> Vec<Kind> {
+    let of: Vec<Kind> = KINDS.iter().copied().filter(|kind| kind.0 == family).collect();
+    assert!(!of.is_empty(), "a family without kinds");
+    of
+}
 
 /// Handlers that suit every kind.
 const EVERYWHERE: &[&str] = &[
@@ -108,7 +132,7 @@ const OWN: &[(&str, &[&str])] = &[
     ("kprobe:vfs_r*", &["{ record(func, arg0) }"]),
 ];
 
-/// Loads and attaches one handler after the other; tells all that fail.
+/// Loads and attaches handlers of one event, all at once; where that fails, each alone. Returns those that fail.
 fn load(event: &str, via: &str, handlers: &[&str], more: &[&str]) -> Vec<String> {
     let texts: Vec<String> = handlers
         .iter()
@@ -131,7 +155,7 @@ fn load(event: &str, via: &str, handlers: &[&str], more: &[&str]) -> Vec<String>
         );
         return Vec::new();
     }
-    // Which one?
+    // Find out which.
     let failed = texts.iter().filter_map(|text| {
         let run = run_with(std::slice::from_ref(text));
         (run.code != Some(0)).then(|| format!("{text} ({via}): {}", run.err))
@@ -144,18 +168,18 @@ fn load(event: &str, via: &str, handlers: &[&str], more: &[&str]) -> Vec<String>
     }
 }
 
-/// How many of the handlers that suit every kind are tried: every so-manieth, on each of the kinds given. Handlers of a kind's own are tried all.
-type Share<'a> = (&'a [(&'a str, &'a str)], usize);
+/// Kinds, and the step at which handlers of EVERYWHERE are taken for each: 1 takes all, 4 every fourth. Handlers of OWN are all taken.
+type Share<'a> = (&'a [Kind], usize);
 
 /// The first kinds of a family get all handlers; others whose programs are of the same type get a share, since kprobes and trampolines take a
 /// tenth of a second each to detach. `KESTREL_SHAPES=all` tries everything everywhere.
 fn check(shares: &[Share<'_>], more: &[&str]) {
-    let all = std::env::var_os("KESTREL_SHAPES").is_some();
+    let all = wants_all_shapes();
     let mut failed = Vec::new();
     let mut shapes = 0;
     for (number, (event, via, step)) in shares
         .iter()
-        .flat_map(|(kinds, step)| kinds.iter().map(|(event, via)| (*event, *via, *step)))
+        .flat_map(|(kinds, step)| kinds.iter().map(|(_, event, via)| (*event, *via, *step)))
         .enumerate()
     {
         let step = if all { 1 } else { step };
@@ -182,36 +206,39 @@ fn check(shares: &[Share<'_>], more: &[&str]) {
 
 #[test]
 fn tracepoints_stream() {
-    check(&[(&KINDS[..2], 1), (&KINDS[2..6], 4)], &[]);
+    check(&[(&kinds(Family::Tracepoint), 1), (&kinds(Family::Call), 4)], &[]);
 }
 
 #[test]
 fn raw_tracepoints_stream() {
-    check(&[(&KINDS[6..7], 1), (&KINDS[7..8], 4)], &[]);
+    let kinds = kinds(Family::Raw);
+    let (first, others) = kinds.split_at(1);
+    check(&[(first, 1), (others, 4)], &[]);
 }
 
 #[test]
 fn functions_stream() {
-    let (entries, returns) = ([KINDS[8], KINDS[10]], [KINDS[9], KINDS[11]]);
-    check(&[(&entries, 1), (&returns, 4)], &[]);
+    check(&[(&kinds(Family::Entry), 1), (&kinds(Family::Return), 4)], &[]);
 }
 
 #[test]
 fn sets_stream() {
-    check(&[(&KINDS[12..], 6)], &["-a"]);
+    check(&[(&kinds(Family::Set), 6)], &["-a"]);
 }
 
 #[test]
 fn tracepoints_overwrite() {
-    check(&[(&KINDS[..2], 3), (&KINDS[2..6], 6)], &["--overwrite", "-a"]);
+    let shares = [(&*kinds(Family::Tracepoint), 3), (&*kinds(Family::Call), 6)];
+    check(&shares, &["--overwrite", "-a"]);
 }
 
 #[test]
 fn raw_tracepoints_overwrite() {
-    check(&[(&KINDS[6..8], 3)], &["--overwrite", "-a"]);
+    check(&[(&kinds(Family::Raw), 3)], &["--overwrite", "-a"]);
 }
 
 #[test]
 fn functions_overwrite() {
-    check(&[(&KINDS[8..12], 5)], &["--overwrite"]);
+    let shares = [(&*kinds(Family::Entry), 5), (&*kinds(Family::Return), 5)];
+    check(&shares, &["--overwrite"]);
 }

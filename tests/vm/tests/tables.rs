@@ -1,7 +1,8 @@
 //! Table files on real kernels: those that come with Kestrel are right, tables mean what they say, and what they record is there.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
-use vm_tests::{kestrel, recording::record_command, shell, two_names};
+use vm_tests::recording::record_command;
+use vm_tests::{kestrel, shell, table_file, two_names, wants_all_shapes};
 
 /// Names of the table files that come with Kestrel.
 fn shipped() -> Vec<String> {
@@ -21,7 +22,7 @@ const PARTS: [&str; 3] = ["flight", "io", "lkst"];
 fn shipped_are_right_here(share: usize) {
     let names = shipped();
     assert!(names.len() >= 8, "{names:?}");
-    let whole = std::env::var_os("KESTREL_SHAPES").is_some();
+    let whole = wants_all_shapes();
     let (parts, checked): (Vec<String>, Vec<String>) = names
         .into_iter()
         .partition(|name| PARTS.contains(&name.as_str()) && !whole);
@@ -110,13 +111,6 @@ fn classes_count_what_this_kernel_has() {
     assert!(verbose.contains("    sched:sched_switch\n"), "{verbose}");
 }
 
-/// Writes a table file and gives its path.
-fn write(name: &str, text: &str) -> String {
-    let path = format!("/tmp/{name}.kst");
-    std::fs::write(&path, text).unwrap();
-    path
-}
-
 const TABLES: &str = "
 table first {
   syscalls:sys_enter_*                               { record() }
@@ -132,7 +126,7 @@ table second : first {
 
 #[test]
 fn a_table_says_what_an_event_means() {
-    let path = write("masks", TABLES);
+    let path = table_file("masks", TABLES);
     let (records, counts) = record_command(&["--table", &path], &["calls", "getppid", "500"]);
     let own: Vec<_> = records
         .iter()
@@ -163,7 +157,7 @@ fn a_table_says_what_an_event_means() {
 
 #[test]
 fn show_prints_event_handler_and_class() {
-    let path = write("shown", TABLES);
+    let path = table_file("shown", TABLES);
     let first = kestrel(&["table", "show", &path, "--table", "first"]).success();
     let line = |text: &str, event: &str| -> String {
         let found = text.lines().find(|l| l.split_whitespace().next() == Some(event));
@@ -185,7 +179,7 @@ fn show_prints_event_handler_and_class() {
 
 #[test]
 fn a_whole_class_is_recorded() {
-    let path = write(
+    let path = table_file(
         "class",
         "table all { class:process, class:syscall, class:memory { record() } }",
     );
@@ -204,7 +198,7 @@ fn a_whole_class_is_recorded() {
 
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
-    let path = write(
+    let path = table_file(
         "wrong",
         "table a { sched:sched_switch { record(args.bogus) }\n  sched:nothing { record() } }",
     );
@@ -238,7 +232,7 @@ fn names_of_one_function_are_one_event() {
     let text = format!(
         "table one {{ kprobe:{other} {mine} {{ record(first = 1) }}  kprobe:{listed} {mine} {{ record(second = 2) }} }}"
     );
-    let path = write("names", &text);
+    let path = table_file("names", &text);
     let run = kestrel(&["table", "check", &path]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(run.out.contains("1 table, 1 event, 1 program"), "{}", run.out);
@@ -259,14 +253,14 @@ fn names_of_one_function_are_one_event() {
     let almost = &other[..other.len() - 1];
     for mask in ["*", "vfs_*,kprobe:*getppid", &listed, &format!("{almost}*")] {
         let text = format!("table one {{ kprobe:{other} {{ record() }}  kprobe:{mask} {{ }} }}");
-        let shown = kestrel(&["table", "show", &write("mask", &text)]).success();
+        let shown = kestrel(&["table", "show", &table_file("mask", &text)]).success();
         assert!(shown.contains("table one: 0 events"), "{mask}: {shown}");
     }
     // And a table that is loaded later meets the hook that is there.
     let start = format!("table one {{ kprobe:{other} {mine} {{ record(first = 1) }} }}");
     let later = format!("table two {{ kprobe:vmlinux:{listed} {mine} {{ record(second = 2) }} }}");
-    kestrel(&["start", &write("start", &start)]).success();
-    kestrel(&["table", "load", &write("later", &later)]).success();
+    kestrel(&["start", &table_file("start", &start)]).success();
+    kestrel(&["table", "load", &table_file("later", &later)]).success();
     kestrel(&["table", "use", "two"]).success();
     let links = shell("ls /sys/fs/bpf/kestrel/main | grep -c '^hook.*link'").success();
     shell("calls getppid 100").success();
@@ -345,7 +339,7 @@ fn functions_named_one_by_one_in_a_table_share_a_link_as_those_of_e_do() {
         (names.join(" { count() } "), " { count() }"),
     ] {
         let table = format!("table one {{ {rows}{blocks} }}");
-        let file = write("seventeen", &table);
+        let file = table_file("seventeen", &table);
         let plan = |words: &[&str]| {
             let shown = kestrel(&[&["trace", "--dry-run"], words].concat()).success();
             shown.matches("attach: ").count()

@@ -7,7 +7,7 @@ use kestrel::session::store::Store;
 use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
-use vm_tests::{kestrel, shell, until};
+use vm_tests::{kestrel, shell, table_file, until};
 
 const MAIN: &str = r#"
 buffer ring { size = 256k }
@@ -90,12 +90,6 @@ impl Seen {
     }
 }
 
-fn write(name: &str, text: &str) -> String {
-    let path = format!("/tmp/{name}.kst");
-    std::fs::write(&path, text).unwrap();
-    path
-}
-
 fn use_table(name: &str) {
     kestrel(&["table", "use", name]).success();
 }
@@ -107,9 +101,9 @@ fn calls(times: u64) {
 #[test]
 fn programs_of_other_types_come_into_a_running_session() {
     let before = held();
-    kestrel(&["start", &write("relayed", MAIN)]).success();
+    kestrel(&["start", &table_file("relayed", MAIN)]).success();
     calls(100);
-    let later = write("other", LATER);
+    let later = table_file("other", LATER);
     kestrel(&["table", "load", &later]).success();
     calls(100);
     seen().is(200);
@@ -158,12 +152,12 @@ fn programs_of_other_types_come_into_a_running_session() {
 #[test]
 fn no_event_is_lost_or_handled_twice_while_tables_are_switched_between_them() {
     let before = held();
-    kestrel(&["start", &write("relayed", MAIN)]).success();
+    kestrel(&["start", &table_file("relayed", MAIN)]).success();
     let later = LATER.replace(
         "  sched:sched_process_exec /comm == \"calls\"/ handler \"/object_handler.o:classic\"\n",
         "",
     );
-    kestrel(&["table", "load", &write("other", &later)]).success();
+    kestrel(&["table", "load", &table_file("other", &later)]).success();
     // How many switches one load meets is up to the scheduler: more loads, until there were many.
     let (mut switches, mut happened) = (0, 0);
     until("switches", || {
@@ -202,8 +196,8 @@ fn a_hook_at_the_function_of_a_call_is_made_anew_at_the_tracepoint_for_an_object
         "table none",
         r#"table recorded { syscalls:sys_enter_getppid /comm == "calls"/ { @kept = count(); record() } } table none"#,
     );
-    kestrel(&["start", &write("relayed", &main)]).success();
-    let quiet = write(
+    kestrel(&["start", &table_file("relayed", &main)]).success();
+    let quiet = table_file(
         "quiet",
         "table quiet { syscalls:sys_enter_getppid /comm == \"calls\"/ { @main = count() } }",
     );
@@ -213,7 +207,7 @@ fn a_hook_at_the_function_of_a_call_is_made_anew_at_the_tracepoint_for_an_object
     let at_function = || kestrel(&["status", "-v"]).success().contains("__x64_sys_getppid");
     let was_at_function = at_function();
     println!("at the function: {was_at_function}");
-    let load = kestrel(&["table", "load", &write("other", LATER)]);
+    let load = kestrel(&["table", "load", &table_file("other", LATER)]);
     assert_eq!(load.code, Some(0), "{}", load.err);
     let said = "syscalls:sys_enter_getppid is seen at the tracepoint from now on";
     assert_eq!(load.err.contains(said), was_at_function, "{}", load.err);
@@ -247,7 +241,7 @@ fn half_loaded() -> usize {
 #[test]
 fn a_load_that_is_killed_before_the_handlers_know_the_new_hook_is_finished_by_the_next_change() {
     let before = held();
-    let (main, later) = (write("relayed", MAIN), write("other", LATER));
+    let (main, later) = (table_file("relayed", MAIN), table_file("other", LATER));
     // At some of the moments between its beginning and its end; where the state is in its place and the handlers are not, the session says so.
     let mut seen_half_loaded = 0;
     let mut pause = Duration::from_millis(20);

@@ -5,7 +5,7 @@ use super::held::{gone, held};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use vm_tests::{kestrel, shell};
+use vm_tests::{kestrel, shell, table_file};
 
 const TABLES: &str = r#"
 buffer ring { size = 64k }
@@ -159,16 +159,10 @@ fn use_table(name: &str) {
     kestrel(&["table", "use", name]).success();
 }
 
-fn write(name: &str, text: &str) -> String {
-    let path = format!("/tmp/{name}.kst");
-    std::fs::write(&path, text).unwrap();
-    path
-}
-
 #[test]
 fn programs_of_each_type_handle_their_events_under_the_active_table_alone() {
     let before = held();
-    kestrel(&["start", &write("objects", TABLES)]).success();
+    kestrel(&["start", &table_file("objects", TABLES)]).success();
     calls(300);
     shell("calls read 100").success();
     use_table("quiet");
@@ -214,8 +208,8 @@ fn programs_of_each_type_handle_their_events_under_the_active_table_alone() {
 fn tables_that_come_later_share_the_object_and_take_it_along_when_they_go() {
     let before = held();
     let nothing = "table main { kprobe:__x64_sys_getppid /comm == \"calls\"/ { count() } }";
-    kestrel(&["start", &write("plain", nothing)]).success();
-    let later = write("later", LATER);
+    kestrel(&["start", &table_file("plain", nothing)]).success();
+    let later = table_file("later", LATER);
     kestrel(&["table", "load", &later]).success();
     assert_eq!(hits(FIRST), 0);
     use_table("later");
@@ -251,7 +245,7 @@ fn tables_that_come_later_share_the_object_and_take_it_along_when_they_go() {
     assert!(now > had && now == hits_in(&all, NEXT));
     // Another file under its name is another object.
     shell("cp /object_handler.o /tmp/own.o").success();
-    let own = write("own", &LATER.replace("/object_handler.o", "own.o"));
+    let own = table_file("own", &LATER.replace("/object_handler.o", "own.o"));
     kestrel(&["table", "load", &own]).success();
     assert_eq!((hits(FIRST), entries("object0_"), entries("object1_")), (0, 0, 3));
     // Loads that are killed leave nothing that the next command does not take away.
@@ -352,7 +346,7 @@ fn named_probes_have_programs_of_objects_that_go_with_the_last_of_them() {
 fn a_recording_shows_what_the_object_counted() {
     let before = held();
     let row = "kprobe:__x64_sys_getppid handler \"/object_handler.o:at_entry\"";
-    let path = write("recorded", &format!("table main {{ {row} }}"));
+    let path = table_file("recorded", &format!("table main {{ {row} }}"));
     // Rows of tables and events of the command line.
     for selection in [["--table", &path], ["-e", row]] {
         let fixed = ["record", "-o", "/tmp/recorded"];
@@ -404,7 +398,7 @@ fn what_is_wrong_with_a_row_is_said_where_it_stands() {
         let refused = kestrel(&[
             "table",
             "check",
-            &write("wrong", &format!("table main {{ {row} }}")),
+            &table_file("wrong", &format!("table main {{ {row} }}")),
         ]);
         assert_ne!(refused.code, Some(0), "{row} is accepted");
         refused.err
@@ -452,7 +446,7 @@ fn what_is_wrong_with_a_row_is_said_where_it_stands() {
         }
     }
     // What the verifier refuses is said as for objects that are run, and nothing stays.
-    let bad = write(
+    let bad = table_file(
         "refused",
         "table main { syscalls:sys_enter_getppid handler \"/object_refused.o\" }",
     );

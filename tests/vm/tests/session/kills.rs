@@ -1,8 +1,6 @@
 //! Commands that are killed at any moment: what is left is the old state or the new one, and other sessions do not notice.
 
-use super::{
-    TWO, explained, held, nothing_in_the_file_systems, number, recorded, start, store, wait_until_gone, write,
-};
+use super::{TWO, explained, held, nothing_in_the_file_systems, recorded, start, store, wait_until_gone};
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::session::store::Store;
@@ -13,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use vm_tests::{kestrel, run, shell};
+use vm_tests::{kestrel, run, shell, table_file};
 
 /// Numbers that look random, from a seed that the test tells.
 struct Dice(u64);
@@ -53,14 +51,14 @@ fn time(words: &[&str]) -> u64 {
 #[test]
 fn killed_starts_and_stops_leave_all_or_nothing() {
     let before = held();
-    let file = write("killed", TWO);
+    let file = table_file("killed", TWO);
     let (start, stop) = (["start", "killed", file.as_str()], ["stop", "killed"]);
     let (starting, stopping) = (time(&start), time(&stop));
     let mut dice = Dice(Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id()));
     println!("start {starting} µs, stop {stopping} µs, seed {}", dice.0);
     let store = store();
     let (mut stayed, mut gone) = (0, 0);
-    for round in 0..number("KESTREL_KILLS", 12) {
+    for round in 0..number_in("KESTREL_KILLS", 12) {
         kill_after(&start, dice.throw(starting * 5 / 4));
         if store.names().unwrap().is_empty() {
             gone += 1;
@@ -92,8 +90,8 @@ fn killed_starts_and_stops_leave_all_or_nothing() {
 #[test]
 fn killed_switches_and_loads_leave_the_old_or_the_new() {
     let before = held();
-    let file = write("changed", TWO);
-    let third = write(
+    let file = table_file("changed", TWO);
+    let third = table_file(
         "third",
         "table c { syscalls:sys_enter_getppid /comm == \"calls\"/ { record(pid, tid, to(\"three\")) } sched:sched_switch { record() } }",
     );
@@ -109,7 +107,7 @@ fn killed_switches_and_loads_leave_the_old_or_the_new() {
     let mut dice = Dice(Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id()));
     println!("{times:?} µs, seed {}", dice.0);
     let store = store();
-    for round in 0..number("KESTREL_KILLS", 12) {
+    for round in 0..number_in("KESTREL_KILLS", 12) {
         let which = dice.throw(commands.len() as u64) as usize;
         kill_after(commands[which], dice.throw(times[which] * 5 / 4));
         let session = store.session(Some("changed")).unwrap();
@@ -209,7 +207,7 @@ fn title(words: &[&str]) -> String {
 #[test]
 fn killed_commands_of_every_kind_leave_the_old_or_the_new() {
     let before = held();
-    let (file, later) = (write("victim", VICTIM), write("later", LATER));
+    let (file, later) = (table_file("victim", VICTIM), table_file("later", LATER));
     let start = ["start", "victim", file.as_str()];
     let of = |words: &'static [&'static str]| -> Vec<&str> { [words, &["--session", "victim"]].concat() };
     let commands: Vec<Vec<&str>> = vec![
@@ -249,7 +247,7 @@ fn killed_commands_of_every_kind_leave_the_old_or_the_new() {
     println!("start {starting} µs, others {times:?} µs, seed {}", dice.0);
     let mut calls = 0;
     let mut done: BTreeMap<String, (u32, u32)> = BTreeMap::new();
-    for round in 0..number("KESTREL_KILLS", 12) {
+    for round in 0..number_in("KESTREL_KILLS", 12) {
         let there = store.names().unwrap().contains(&"victim".to_owned());
         let which = dice.throw(commands.len() as u64) as usize;
         let (words, time) = match there {

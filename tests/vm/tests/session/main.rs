@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use vm_tests::{kestrel, shell, until};
+use vm_tests::{kestrel, number_in, shell, table_file, until};
 
 const TWO: &str = r#"
 buffer one { size = 256k }
@@ -58,12 +58,6 @@ fn wait_until_gone(before: &[BTreeSet<u32>; 3]) {
 fn nothing_in_the_file_systems() {
     assert!(!Path::new("/sys/fs/bpf/kestrel").exists(), "pins are left");
     assert!(!Path::new("/run/kestrel").exists(), "locks are left");
-}
-
-fn write(name: &str, text: &str) -> String {
-    let path = format!("/tmp/{name}.kst");
-    std::fs::write(&path, text).unwrap();
-    path
 }
 
 fn store() -> Store {
@@ -150,7 +144,7 @@ impl Load {
 #[test]
 fn a_session_stays_and_stop_leaves_nothing() {
     let before = held();
-    let file = write("stays", TWO);
+    let file = table_file("stays", TWO);
     kestrel(&["start", "stays", &file]).success();
     shell("calls getppid 1000").success();
     let (each, missed) = recorded(&store(), "stays");
@@ -193,7 +187,7 @@ fn a_session_stays_and_stop_leaves_nothing() {
 #[test]
 fn two_sessions_are_told_apart() {
     let before = held();
-    let file = write("twice", TWO);
+    let file = table_file("twice", TWO);
     kestrel(&["start", "left", &file]).success();
     kestrel(&["start", "right", &file, "--table", "b"]).success();
     let again = kestrel(&["start", "left", &file]);
@@ -220,7 +214,7 @@ fn two_sessions_are_told_apart() {
 
 #[test]
 fn another_user_sees_and_changes_nothing() {
-    let file = write("private", TWO);
+    let file = table_file("private", TWO);
     kestrel(&["start", "private", &file]).success();
     kestrel(&["buffer", "dump", "-o", "/tmp/private.trace"]).success();
     for words in [
@@ -311,13 +305,6 @@ fn all_buffers_of_a_table_file_are_watched_in_the_order_of_time() {
 }
 
 /// 10,000 on request: `KESTREL_SWITCHES`.
-fn number(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(otherwise)
-}
-
 #[test]
 fn switches_lose_and_double_nothing() {
     let before = held();
@@ -326,7 +313,7 @@ fn switches_lose_and_double_nothing() {
     start(&store, "switched", &text, &catalog);
     let mut happened = 0;
     let mut switches = 0;
-    let wanted = number("KESTREL_SWITCHES", 500);
+    let wanted = number_in("KESTREL_SWITCHES", 500);
     while switches < wanted {
         let mut load = Load::start(50_000);
         while load.runs() {
@@ -367,7 +354,7 @@ fn loading_replacing_and_unloading_lose_nothing() {
     let same = TableFile::parse(&text, "same").unwrap();
     let stop = AtomicBool::new(false);
     let happened = AtomicU64::new(0);
-    let rounds = number("KESTREL_LOADS", 8);
+    let rounds = number_in("KESTREL_LOADS", 8);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
@@ -424,7 +411,7 @@ fn a_table_in_use_is_not_unloaded() {
         table normal { syscalls:sys_enter_getppid /comm == "calls"/ { record(pid); use_table("detail") } }
         table detail { sched:sched_switch { record() } }
     "#;
-    let file = write("inuse", text);
+    let file = table_file("inuse", text);
     kestrel(&["start", &file]).success();
     let active = kestrel(&["table", "unload", "normal"]);
     assert_eq!(active.code, Some(1));

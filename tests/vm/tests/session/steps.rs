@@ -3,14 +3,14 @@
 //!
 //! Only the main thread is followed: the others compile and load programs, and change nothing that outlives them.
 
-use super::{TWO, held, nothing_in_the_file_systems, number, recorded, store, wait_until_gone, write};
+use super::{TWO, held, nothing_in_the_file_systems, recorded, store, wait_until_gone};
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use vm_tests::{kestrel, run, shell};
+use vm_tests::{kestrel, number_in, run, shell, table_file};
 
 /// Commands of bpf(2) that change something which outlives the process: map elements, pins, links.
 const BPF: [u64; 8] = [2, 3, 6, 17, 24, 26, 27, 28];
@@ -68,7 +68,7 @@ fn step(words: &[&str], kill_at: Option<usize>) -> Result<usize, ()> {
 
 /// At which of so many system calls a command is killed: at all of them on request, else at a few, others each time.
 fn chosen(all: usize) -> Vec<usize> {
-    let wanted = number("KESTREL_KILLS", 3) as usize;
+    let wanted = number_in("KESTREL_KILLS", 3) as usize;
     let stride = all.div_ceil(wanted.max(1)).max(1);
     let first = std::process::id() as usize % stride;
     (1 + first..=all).step_by(stride).collect()
@@ -101,8 +101,8 @@ fn commands_killed_between_any_two_system_calls_leave_the_old_or_the_new() {
         return vm_tests::skip("system calls are told apart by the numbers of x86_64");
     }
     let before = held();
-    let file = write("steps", TWO);
-    let third = write(
+    let file = table_file("steps", TWO);
+    let third = table_file(
         "steps3",
         r#"table c { syscalls:sys_enter_getppid /comm == "calls"/ { record(tid, to("one")) } }"#,
     );
