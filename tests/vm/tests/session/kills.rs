@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use vm_tests::{kestrel, run, shell, table_file};
+use vm_tests::{kestrel, number_in, run, shell, table_file};
 
 /// Numbers that look random, from a seed that the test tells.
 struct Dice(u64);
