@@ -266,3 +266,38 @@ fn without_btf() {
         .unwrap()
         .fails(2, &["publishes none", "CONFIG_DEBUG_INFO_BTF"]);
 }
+
+#[test]
+fn a_file_without_room_is_named_with_its_folder() {
+    needs_tracing!();
+    let place = Place::new();
+    let calls = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); : > /dev/null; done";
+    place
+        .run(&[
+            "record",
+            "-e",
+            "raw_syscalls:*",
+            "-o",
+            "t",
+            "--",
+            "sh",
+            "-c",
+            calls,
+        ])
+        .succeeds();
+    place.run(&["cut", "t", "-o", "u"]).succeeds();
+    for words in ["cut t -o part", "merge t u -o part"] {
+        let line = format!("trap '' XFSZ; ulimit -f 32; exec \"$K\" {words}");
+        let output = std::process::Command::new("sh")
+            .args(["-c", &line])
+            .env("K", env!("CARGO_BIN_EXE_kestrel"))
+            .current_dir(place.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("cannot write .part.new/main_"), "{said}");
+        assert!(said.contains("File too large"), "{said}");
+        assert!(!place.path().join("part").exists());
+    }
+}

@@ -209,8 +209,9 @@ impl Rewriter {
             self.writer.keep_maps(maps)?;
         }
         self.writer.keep_tasks(&beside.tasks)?;
+        let folder = self.writer.folder().path().to_owned();
         let finished = self.writer.finish(&summary, &beside.symbols, &beside.processes);
-        finished.map_err(of_no_kept_file)
+        finished.map_err(|error| of_no_kept_file(&folder, error))
     }
 }
 
@@ -273,10 +274,10 @@ fn begin(page: &mut Page, uuid: [u8; 16], (buffer, cpu): (u32, u32), begin_ns: u
     put(offset::BUFFER, &buffer.to_le_bytes());
 }
 
-/// An error without the counts of packets that a file kept: a trace that is not whole is removed.
-fn of_no_kept_file(error: Error) -> Error {
+/// An error with the whole path of its file, and without the counts of packets that the file kept: a trace that is not whole is removed.
+fn of_no_kept_file(folder: &Path, error: Error) -> Error {
     match error {
-        Error::Append { stream, source, .. } => Error::io("write", stream)(source),
+        Error::Append { stream, source, .. } => Error::io("write", folder.join(stream))(source),
         other => other,
     }
 }
@@ -294,7 +295,7 @@ fn leave(writer: &mut Writer<Directory>, (buffer, cpu): (u32, u32), stream: &mut
     }
     close(&mut stream.page, stream.at as u32, stream.last_ns, stream.events);
     let appended = writer.append(buffer, cpu, stream.page.as_slice());
-    appended.map_err(of_no_kept_file)?;
+    appended.map_err(|error| of_no_kept_file(writer.folder().path(), error))?;
     (stream.at, stream.events) = (0, 0);
     stream.sequence += 1;
     stream.reported = stream.lost;
