@@ -1,6 +1,9 @@
 //! Habits of users of perf, trace-cmd, bpftrace and strace, and the names that things have here: one row of [`HABITS`] each. The table is asked only when a command
 //! line was refused or failed.
 
+use crate::sessions::store;
+use kestrel::kernel::Host;
+use kestrel::session::named::SESSION;
 use std::ffi::OsString;
 
 /// A habit, and its answer.
@@ -309,6 +312,25 @@ pub(crate) fn answer(words: &[OsString], taken: bool) -> Option<String> {
         });
     }
     found(&words, taken).map(|(_, answer)| answer)
+}
+
+/// The hint where an event that was asked for and is none is a named probe: by its name alone, or with a group before it.
+pub(crate) fn of_named_probe(words: &[OsString]) -> Option<String> {
+    let words = words.iter().map_while(|word| word.to_str());
+    let words: Vec<&str> = words.take_while(|word| *word != "--").collect();
+    let asked: Vec<&str> = values(&words, &["-e", "--event"]).collect();
+    if asked.is_empty() {
+        return None;
+    }
+    let session = store(&Host::default()).ok()?.session(Some(SESSION)).ok()?;
+    let names = session.state().probes.each.iter().map(|probe| &probe.name);
+    let found = names.into_iter().find(|name| {
+        let mut asked = asked.iter().map(|event| event.trim().rsplit([':', '/']).next());
+        asked.any(|event| event == name.rsplit('/').next())
+    })?;
+    Some(format!(
+        "`{found}` is a named probe, which records into the session {SESSION}: `kestrel trace --session {SESSION}` shows its records, `kestrel buffer dump --session {SESSION}` writes them to a trace, `kestrel probe list` shows its hits"
+    ))
 }
 
 /// Tools, and the command that takes what theirs take: none, where they have commands of their own.

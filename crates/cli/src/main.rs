@@ -127,7 +127,8 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(mut failure) => {
             if failure.exit == Exit::Usage || failure.exit == Exit::Failed {
-                failure.hint = habits::answer(&words, true).or(failure.hint);
+                let answer = habits::of_named_probe(&words).or_else(|| habits::answer(&words, true));
+                failure.hint = answer.or(failure.hint);
             }
             failure.report();
             failure.exit.into()

@@ -571,3 +571,29 @@ fn one_more_beside_many() {
     kestrel(&["stop", SESSION]).success();
     wait_until_gone(&before);
 }
+
+/// Who has added a probe asks for it as for an event, as other tools have it.
+#[test]
+fn a_probe_asked_for_as_an_event_is_answered_by_its_session() {
+    no_probes();
+    add(&["p:opened do_sys_openat2 dfd=$arg1"]);
+    for event in ["opened", "kprobes:opened"] {
+        let asked = kestrel(&["trace", "-e", event, "--", "true"]);
+        assert_ne!(asked.code, Some(0));
+        let hint = "hint: `opened` is a named probe, which records into the session probes";
+        assert!(asked.err.contains(hint), "{}", asked.err);
+    }
+    kestrel(&[
+        "trace",
+        "--session",
+        "probes",
+        "--since",
+        "10s",
+        "--duration",
+        "1",
+    ])
+    .success();
+    kestrel(&["buffer", "dump", "--session", "probes", "-o", "/tmp/opened.trace"]).success();
+    kestrel(&["probe", "del", "opened"]).success();
+    no_probes();
+}

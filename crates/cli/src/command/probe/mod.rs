@@ -40,6 +40,7 @@ pub(crate) enum Command {
     /// Disable named probes without removing them
     Disable(switch::Options),
     /// Remove named probes
+    #[command(alias = "del", alias = "delete")]
     Remove(remove::Options),
     /// Show the instructions of a kernel function: which can be probed, and where probes sit
     Show(show::Options),
