@@ -1,6 +1,6 @@
 //! Answers as tables: rows, and what each is about.
 
-use super::graph::{COLUMNS, Graph, Row as GraphRow};
+use super::graph::{COLUMNS, Column as GraphColumn, Graph, Row as GraphRow};
 use super::scope::Condition;
 use crate::terminal::{Cell, Column, Row, Table};
 use kestrel_query::{Grouped, Keys, Latency, Unpaired};
@@ -358,7 +358,12 @@ pub(crate) fn of_graph(graph: &Graph, before: Option<Shown>) -> Shown {
             };
             match right {
                 true => Column::number(&format!("{name}{mark}")),
-                false => Column::text(&format!("{name}{mark}")),
+                false => match column {
+                    GraphColumn::Command | GraphColumn::Binary => {
+                        Column::text(&format!("{name}{mark}")).spare()
+                    }
+                    _ => Column::text(&format!("{name}{mark}")),
+                },
             }
         })
         .collect();

@@ -1,7 +1,8 @@
 //! Drawing of the parts of a view: tables, the line of keys.
 
+use super::keys::HELP;
 use super::prompt::Prompt;
-use super::table::{Row, Table};
+use super::table::{Column, NARROWEST, Row, Table};
 use super::theme;
 use kestrel_trace::print::shown;
 use ratatui::Frame;
@@ -59,6 +60,7 @@ pub(crate) fn draw_table(frame: &mut Frame<'_>, area: Rect, table: &mut Table) {
     let widths = widths(table, room, usize::from(area.width));
     let sorted = table.sort().map(|(column, _)| column);
     let head: Vec<Span<'_>> = (table.columns().iter().zip(&widths).enumerate())
+        .filter(|(_, (_, width))| **width > 0)
         .flat_map(|(at, (column, width))| {
             let style = match sorted == Some(at) {
                 true => theme::sorted(),
@@ -90,7 +92,8 @@ pub(crate) fn draw_table(frame: &mut Frame<'_>, area: Rect, table: &mut Table) {
 /// A row as one text as wide as the line, so that the colour of the chosen row reaches across.
 fn row_text(table: &Table, row: &Row, widths: &[usize], width: usize) -> String {
     let mut text = String::new();
-    for ((column, cell), width) in table.columns().iter().zip(&row.cells).zip(widths) {
+    let cells = table.columns().iter().zip(&row.cells).zip(widths);
+    for ((column, cell), width) in cells.filter(|(_, width)| **width > 0) {
         let (before, cell, after) = aligned(&cell.text, *width, column.right);
         text.extend([before, cell, after, " ".repeat(GAP)]);
     }
@@ -150,23 +153,54 @@ fn widths(table: &mut Table, room: usize, width: usize) -> Vec<usize> {
         }
     }
     table.window.widths.clone_from(&widths);
-    let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
-    // Columns of text are narrowed, the widest first.
-    while total(&widths) > width {
-        let texts = table.columns().iter().zip(&mut widths);
+    let columns = table.columns();
+    let natural = widths.clone();
+    narrow(columns, &mut widths, width);
+    // What is spare goes first, the one behind before the one in front.
+    let spare = columns.iter().enumerate().filter(|(_, column)| column.is_spare);
+    let mut left_out = Vec::new();
+    for (at, _) in spare.rev() {
+        if total(&widths) <= width {
+            break;
+        }
+        left_out.push(at);
+        widths.clone_from(&natural);
+        for at in &left_out {
+            widths[*at] = 0;
+        }
+        narrow(columns, &mut widths, width);
+    }
+    while widths.len() > 1 && total(&widths) > width {
+        // The first number is worth more than the end of a long name.
+        let is_name = columns.first().is_some_and(|column| !column.right);
+        if widths.len() == 2 && is_name && widths[0] > NARROWEST {
+            widths[0] -= 1;
+        } else {
+            widths.pop();
+        }
+    }
+    if let [only] = widths.as_mut_slice() {
+        *only = (*only).min(width);
+    }
+    widths
+}
+
+/// How wide columns are together; those that are left out have no width.
+fn total(widths: &[usize]) -> usize {
+    let shown = widths.iter().filter(|width| **width > 0);
+    shown.map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
+}
+
+/// Narrows columns of text, the widest first, until all fit or none can be narrower.
+fn narrow(columns: &[Column], widths: &mut [usize], width: usize) {
+    while total(widths) > width {
+        let texts = columns.iter().zip(widths.iter_mut());
         let texts = texts.filter(|(column, width)| !column.right && **width > column.least);
         let Some((_, widest)) = texts.max_by_key(|(_, width)| **width) else {
             break;
         };
         *widest -= 1;
     }
-    while widths.len() > 1 && total(&widths) > width {
-        widths.pop();
-    }
-    if let [only] = widths.as_mut_slice() {
-        *only = (*only).min(width);
-    }
-    widths
 }
 
 /// A key and its description, for the line of keys and for the help.
@@ -180,19 +214,22 @@ pub(crate) struct Help {
     pub(crate) about: &'static str,
 }
 
-/// Draws the line of keys, as many as have room; or the filter that is being typed, with the cursor in it.
+/// Draws the line of keys, as many as have room and always the one that shows all; or the filter that is being typed, with the cursor in it.
 pub(crate) fn key_line(frame: &mut Frame<'_>, area: Rect, keys: &[Help], table: Option<&Table>) {
     if let Some(prompt) = table.and_then(Table::prompt) {
         return prompt_line(frame, area, "filter: ", prompt);
     }
     let mut spans = Vec::new();
-    let mut free = usize::from(area.width);
-    for help in keys {
-        let wide = help.key.chars().count() + help.brief.chars().count() + 3;
-        if wide > free + 2 {
-            break;
-        }
-        free = free.saturating_sub(wide);
+    let wide = |help: &Help| help.key.chars().count() + help.brief.chars().count() + 3;
+    let all = keys.iter().find(|help| help.key == HELP.key);
+    let mut free = usize::from(area.width).saturating_sub(all.map_or(0, wide));
+    let others = keys.iter().filter(|help| help.key != HELP.key);
+    let others = others.take_while(|help| {
+        let has_room = wide(help) <= free + 2;
+        free = free.saturating_sub(wide(help));
+        has_room
+    });
+    for help in others.chain(all) {
         spans.push(Span::styled(help.key, theme::key()));
         spans.push(Span::raw(format!(" {}  ", help.brief)));
     }
@@ -264,6 +301,48 @@ mod tests {
     }
 
     #[test]
+    fn what_matters_keeps_its_room() {
+        let row = [
+            Cell::text("sched:sched_waking to sched_switch"),
+            Cell::count(3),
+            Cell::count(77),
+        ];
+        let columns = [
+            Column::text("from, to").at_least(34),
+            Column::number("count"),
+            Column::number("ns"),
+        ];
+        let mut pairs = Table::new(columns);
+        pairs.set_rows(vec![Row::new("", row)]);
+        assert_eq!(
+            picture(&mut pairs, 44, 2),
+            "from, to                            count\nsched:sched_waking to sched_switch      3\n"
+        );
+        assert_eq!(
+            picture(&mut pairs, 30, 2),
+            "from, to                 count\nsched:sched_waking to …      3\n"
+        );
+        let columns = [
+            Column::number("self"),
+            Column::text("command").spare(),
+            Column::text("binary").spare(),
+            Column::text("symbol"),
+        ];
+        let mut graph = Table::new(columns);
+        let cells = ["9 %", "cat", "/usr/bin/cat", "do_syscall_64"].map(Cell::text);
+        graph.set_rows(vec![Row::new("", cells)]);
+        assert_eq!(
+            picture(&mut graph, 46, 2),
+            "self  command  binary        symbol\n 9 %  cat      /usr/bin/cat  do_syscall_64\n"
+        );
+        assert_eq!(
+            picture(&mut graph, 30, 2),
+            "self  command  symbol\n 9 %  cat      do_syscall_64\n"
+        );
+        assert_eq!(picture(&mut graph, 20, 2), "self  symbol\n 9 %  do_syscall_64\n");
+    }
+
+    #[test]
     fn the_chosen_row_is_on_the_screen() {
         let mut table = table();
         table.key(press(KeyCode::End));
@@ -297,6 +376,11 @@ mod tests {
         let keys = |width| drawn(width, 1, |frame| key_line(frame, frame.area(), KEYS, None));
         assert_eq!(keys(30), "q quit  Enter into\n");
         assert_eq!(keys(15), "q quit\n");
+        let with_help = [KEYS, &[HELP]].concat();
+        let keys = |width| drawn(width, 1, |frame| key_line(frame, frame.area(), &with_help, None));
+        assert_eq!(keys(40), "q quit  Enter into  ? help\n");
+        assert_eq!(keys(18), "q quit  ? help\n");
+        assert_eq!(keys(8), "? help\n");
         let mut table = table();
         table.key(press(KeyCode::Char('/')));
         table.key(press(KeyCode::Char('a')));

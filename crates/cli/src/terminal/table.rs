@@ -12,10 +12,12 @@ pub(crate) struct Column {
     pub(super) right: bool,
     /// The width below which its texts are not cut.
     pub(super) least: usize,
+    /// Whether it is left out before the columns behind it are.
+    pub(super) is_spare: bool,
 }
 
 /// The width below which a column of text is not cut.
-const NARROWEST: usize = 12;
+pub(super) const NARROWEST: usize = 12;
 
 impl Column {
     /// A column of text.
@@ -24,6 +26,15 @@ impl Column {
             name: shown(name).into_owned(),
             right: false,
             least: NARROWEST,
+            is_spare: false,
+        }
+    }
+
+    /// The column as one that is left out first where the line is too short for all.
+    pub(crate) fn spare(self) -> Self {
+        Self {
+            is_spare: true,
+            ..self
         }
     }
 

@@ -404,7 +404,7 @@ mod tests {
              sched:sched_switch       1,000  2,000     0       0\n\
              irq:softirq_entry            0      5     0       2\n\n\
              missed 2 events: a program was running already on that CPU\n\
-             q quit  ? help  Enter into  / find  < > sort  R reverse  Space pause  Tab next\n"
+             q quit  Enter into  / find  < > sort  R reverse  Space pause  Tab next  ? help\n"
         );
     }
 
