@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use vm_tests::{kestrel, run};
+use std::process::{Command, Stdio};
+use vm_tests::{kestrel, run, until};
 
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/awkward_calls"));
 const COMPAT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/compat_calls"));
@@ -406,4 +407,62 @@ fn tables_are_straces() {
     // Its thread was killed in it. strace counts what returns.
     assert_eq!(ours.remove("tgkill"), Some(1), "{live}");
     assert_eq!(theirs, ours, "{live}");
+}
+
+/// What hangs is seen at once, as strace shows it, and its return has the arguments.
+#[test]
+fn a_process_that_hangs_shows_the_call_it_is_in() {
+    run("mkfifo", &["/tmp/hangs"]).success();
+    let mut hanging = Command::new("cat")
+        .arg("/tmp/hangs")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = hanging.id().to_string();
+    let inside = || fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    until("cat in openat", || inside().starts_with("257 "));
+    let trace = |format: &str, out: &str| {
+        Command::new("kestrel")
+            .args(["trace", "--syscalls", "-p", &pid, "--format", format])
+            .stdout(fs::File::create(out).unwrap())
+            .stderr(fs::File::create("/tmp/hangs.err").unwrap())
+            .spawn()
+            .unwrap()
+    };
+    let mut text = trace("text", "/tmp/hangs.txt");
+    let mut json = trace("json", "/tmp/hangs.json");
+    let read = |path: &str| fs::read_to_string(path).unwrap();
+    until("both", || {
+        !read("/tmp/hangs.txt").is_empty() && !read("/tmp/hangs.json").is_empty()
+    });
+    let arguments = "dfd: AT_FDCWD, filename: \"/tmp/hangs\", flags: O_RDONLY";
+    let line = read("/tmp/hangs.txt");
+    assert!(
+        line.trim_end().ends_with(&format!(
+            "openat({arguments} <unfinished ...> (in progress since before the trace)"
+        )),
+        "{line}"
+    );
+    let object: serde_json::Value = serde_json::from_str(read("/tmp/hangs.json").trim_end()).unwrap();
+    assert_eq!(
+        (&object["call"], &object["end"], &object["ret"], &object["tid"]),
+        (
+            &"openat".into(),
+            &"in progress".into(),
+            &serde_json::Value::Null,
+            &hanging.id().into()
+        )
+    );
+    assert_eq!(object["args"][1]["text"], "\"/tmp/hangs\"");
+    fs::write("/tmp/hangs", "more").unwrap();
+    hanging.wait().unwrap();
+    assert!(text.wait().unwrap().success() && json.wait().unwrap().success());
+    let lines = read("/tmp/hangs.txt");
+    assert!(
+        lines.contains(&format!("<... openat resumed>{arguments}) = 3")),
+        "{lines}"
+    );
+    assert_eq!(lines.matches("in progress").count(), 1, "{lines}");
+    assert!(!read("/tmp/hangs.err").contains("none of the events"));
+    fs::remove_file("/tmp/hangs").unwrap();
 }

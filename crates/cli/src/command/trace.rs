@@ -292,15 +292,17 @@ struct Tally {
     /// Which events came, and to which CPUs.
     seen: BTreeSet<(u16, u32)>,
     lost: u64,
+    /// System calls that were shown although they began before the trace.
+    in_progress: u64,
     /// Bytes of output.
     bytes: u64,
     missed: MissedSoFar,
 }
 
 impl Tally {
-    /// The number of records, lost ones included.
+    /// The number of records, lost ones and calls in progress included.
     fn came(&self) -> u64 {
-        self.records + self.lost
+        self.records + self.lost + self.in_progress
     }
 
     fn figures(&mut self, session: &Session) -> String {

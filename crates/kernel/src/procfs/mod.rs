@@ -2,13 +2,16 @@
 
 mod clock;
 mod cpu;
+mod current_call;
 mod files;
 mod locks;
 mod machine;
 mod task;
+mod text;
 
 pub use clock::{ClockPair, atomic_time, boottime, monotonic, realtime};
 pub use cpu::{CpuList, cpu_online_id, online_cpus, possible_cpus};
+pub use current_call::{CurrentCall, current_call};
 pub use files::{OpenFiles, open_files};
 pub use locks::holder;
 pub use machine::{
@@ -19,3 +22,4 @@ pub use task::{
     Mapped, Permissions, comm, command_line, executable, is_in_background, is_stopped, maps, parent,
     processes, start_time, threads,
 };
+pub use text::text;

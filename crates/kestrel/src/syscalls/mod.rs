@@ -2,10 +2,13 @@
 //! before the session begins.
 
 mod handlers;
+mod in_progress;
 mod numbers;
 mod reads;
 
 use crate::user_stack::UserStack;
+pub use in_progress::CallsInProgress;
+
 use handlers::{lines, times};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::catalog::tracepoint::call_arguments;

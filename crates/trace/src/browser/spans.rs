@@ -176,7 +176,7 @@ impl Kept {
         let begin_ns = call.time_ns();
         let end_ns = match call.end {
             End::Returned(_) => call.ended_ns.unwrap_or(begin_ns),
-            End::Unfinished => now_ns,
+            End::Unfinished | End::InProgress => now_ns,
             End::Never | End::Unseen => begin_ns,
         };
         if !self.longest.wants(end_ns.saturating_sub(begin_ns)) {

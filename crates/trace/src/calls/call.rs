@@ -20,6 +20,8 @@ pub enum End {
     Never,
     /// The call had not returned when the records ended.
     Unfinished,
+    /// The call began before the records did, and had not returned when they began.
+    InProgress,
     /// The thread made another call, and its return was not recorded.
     Unseen,
 }
@@ -35,7 +37,7 @@ pub struct Call {
     pub signature: Arc<Signature>,
     /// When it began, ns; `None` if that was before the records began.
     pub begun_ns: Option<u64>,
-    /// When it returned.
+    /// When it returned, or was seen in progress.
     pub ended_ns: Option<u64>,
     /// The arguments' registers.
     pub values: Vec<u64>,

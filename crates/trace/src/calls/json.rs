@@ -63,6 +63,7 @@ pub fn json(call: &Call, time: u64, comm: Option<&str>, files: &Descriptors) -> 
             End::Returned(_) => "returned",
             End::Never => "never returns",
             End::Unfinished => "unfinished",
+            End::InProgress => "in progress",
             End::Unseen => "return not recorded",
         },
         ret: match call.end {

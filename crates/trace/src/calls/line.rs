@@ -51,17 +51,15 @@ pub fn call_text(call: &Call, files: &Descriptors) -> String {
 
 fn write(call: &Call, files: &Descriptors, out: &mut String) {
     let name = call.signature.shown();
-    match call.begun_ns {
-        Some(_) => {
-            out.push_str(&name);
-            out.push('(');
-            arguments(call, files, out);
-        }
-        // Only its return was seen.
-        None => out.push_str(&format!("<... {name} resumed>")),
+    match (call.begun_ns, call.end) {
+        (Some(_), _) | (None, End::InProgress) => out.push_str(&format!("{name}(")),
+        // Its entry was not seen.
+        (None, _) => out.push_str(&format!("<... {name} resumed>")),
     }
+    arguments(call, files, out);
     match call.end {
         End::Unfinished => out.push_str(" <unfinished ...>"),
+        End::InProgress => out.push_str(" <unfinished ...> (in progress since before the trace)"),
         End::Unseen => out.push_str(") = ? <return not recorded>"),
         End::Never => out.push_str(") = ?"),
         End::Returned(value) => {

@@ -100,6 +100,11 @@ impl Reader {
         }
     }
 
+    /// The signature of the call with a number.
+    pub fn signature(&mut self, abi: Abi, number: u64) -> Arc<Signature> {
+        self.signatures.get(abi, number)
+    }
+
     /// Whether records of an event are moments of calls.
     pub fn is_of_calls(event: &EventClass) -> bool {
         !matches!(Event::of(event), Event::Other)

@@ -19,6 +19,11 @@ pub struct Pairing {
 }
 
 impl Pairing {
+    /// Takes a call whose entry was not seen, and in which its thread is: its return has its arguments.
+    pub fn resume(&mut self, call: Call) {
+        self.begun.insert(call.tid, call);
+    }
+
     /// Takes a moment of the thread `tid` of `pid` and gives each call that is over with it.
     pub fn add(&mut self, thread: (u32, u32), time_ns: u64, moment: Moment, done: &mut dyn FnMut(Call)) {
         self.add_wanted(thread, (time_ns, true), moment, done);
@@ -128,9 +133,9 @@ fn is_return_of(signature: &Signature, call: &Call) -> bool {
         || is_exec(signature) && is_exec(&call.signature)
 }
 
-/// Gives a call whose return did not come. One that goes on elsewhere has none that anybody waits for.
+/// Gives a call whose return did not come. One that goes on elsewhere has none that anybody waits for; of one whose entry did not come either there is nothing.
 fn left(call: Option<Call>, end: End, done: &mut dyn FnMut(Call)) {
-    if let Some(call) = call {
+    if let Some(call) = call.filter(|call| call.begun_ns.is_some()) {
         let end = match call.signature.goes_on_elsewhere() {
             true => End::Never,
             false => end,
@@ -195,6 +200,52 @@ mod tests {
                 (3, "poll", End::Unfinished, None),
             ]
         );
+    }
+
+    #[test]
+    fn a_call_that_began_before_has_its_arguments_when_it_returns_and_is_nothing_else() {
+        let mut pairing = Pairing::default();
+        let mut done = Vec::new();
+        let in_progress = |tid| Call {
+            pid: tid,
+            tid,
+            signature: Arc::new(Signature::new("read", [])),
+            begun_ns: None,
+            ended_ns: Some(1),
+            values: vec![3],
+            before: Pieces::default(),
+            after: Pieces::default(),
+            stacks: Vec::new(),
+            end: End::InProgress,
+            wanted: true,
+            netlink: None,
+        };
+        (1..5).for_each(|tid| pairing.resume(in_progress(tid)));
+        for (tid, moment) in [(1, back("read", 7)), (2, entry("write")), (2, back("write", 1))] {
+            pairing.add((tid, tid), 9, moment, &mut |call| done.push(call));
+        }
+        pairing.end(3, &mut |call| done.push(call));
+        pairing.finish(&mut |call| done.push(call));
+        let told: Vec<_> = done
+            .iter()
+            .map(|call| {
+                (
+                    call.tid,
+                    call.signature.own_name(),
+                    call.end,
+                    call.values.len(),
+                    call.ended_ns,
+                )
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (1, "read", End::Returned(7), 1, Some(9)),
+                (2, "write", End::Returned(1), 0, Some(9)),
+            ]
+        );
+        assert_eq!(done[0].duration(), None);
     }
 
     #[test]

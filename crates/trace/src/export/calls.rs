@@ -4,8 +4,8 @@ use super::Style;
 use super::clock::Clock;
 use super::format::Export;
 use crate::calls::{
-    Call, Descriptors, EXIT, End, FORK, Pairing, RAW_ENTER, RAW_EXIT, Reader as CallReader, Renames, SIGNAL,
-    Signature, Signatures, Summary, ThreadEvent, json, line,
+    Abi, Call, Descriptors, EXIT, End, FORK, Pairing, Pieces, RAW_ENTER, RAW_EXIT, Reader as CallReader,
+    Renames, SIGNAL, Signature, Signatures, Summary, ThreadEvent, json, line,
 };
 use crate::ctf::read::{Reader, Source};
 use crate::error::{Error, Result};
@@ -65,6 +65,23 @@ impl Shown {
         self.known.insert(name, has);
         has
     }
+}
+
+/// A call in which a thread was when the records began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallInProgress {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The interface by which it was made.
+    pub abi: Abi,
+    /// The call's number there.
+    pub number: u64,
+    /// The arguments' registers.
+    pub arguments: [u64; 6],
+    /// Strings that arguments point to, by the arguments' places.
+    pub texts: Vec<(usize, Vec<u8>)>,
 }
 
 /// Consumer of calls: lines, or a table.
@@ -133,6 +150,33 @@ impl Calls {
     /// A process has a file open.
     pub fn open(&mut self, pid: u32, number: i64, name: impl Into<String>) {
         self.files.insert(pid, number, name);
+    }
+
+    /// Shows a call that began before the records, and in which its thread is at `time_ns`; its return, where it comes, has its arguments.
+    pub fn in_progress(&mut self, current: &CallInProgress, time_ns: u64, out: &mut Vec<u8>) {
+        let signature = self.reader.signature(current.abi, current.number);
+        let mut before = Pieces::default();
+        for (place, bytes) in &current.texts {
+            before.insert(*place, 0, bytes);
+        }
+        let call = Call {
+            pid: current.pid,
+            tid: current.tid,
+            signature,
+            begun_ns: None,
+            ended_ns: Some(time_ns),
+            values: current.arguments.to_vec(),
+            before,
+            after: Pieces::default(),
+            stacks: Vec::new(),
+            end: End::InProgress,
+            wanted: true,
+            netlink: None,
+        };
+        if self.summary.is_none() && self.shown.has(&call.signature) {
+            self.show(&call, None, out);
+        }
+        self.pairing.resume(call);
     }
 
     /// Records were lost: descriptors may have been opened and closed in what is missing.

@@ -13,7 +13,7 @@ mod registers;
 mod text;
 mod tracefs;
 
-pub use calls::{Calls, Layout, Shown, as_calls};
+pub use calls::{CallInProgress, Calls, Layout, Shown, as_calls};
 pub use clock::Times;
 pub use format::{CALLS, Export, Format, KnownNames, Style};
 pub use json::{Json, json_value};

@@ -15,11 +15,12 @@ use clap::Args;
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
+use kestrel::kernel::{Host, procfs};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
-use kestrel::syscalls::Detail;
+use kestrel::syscalls::{CallsInProgress, Detail};
 use kestrel::tail::Live;
-use kestrel_trace::calls::Summary;
+use kestrel_trace::calls::{Signatures, Summary};
 use kestrel_trace::export::{Calls, Layout, Shown, Style};
 use kestrel_trace::print::counted;
 use kestrel_trace::record::Record;
@@ -97,7 +98,8 @@ pub(super) fn run(
         shown.live.session().admit_before_exec(pid)?;
     }
     if !options.summary {
-        shown.begin(&plan.target, &catalog);
+        shown.begin(&plan.target, &asked.signatures, &catalog);
+        write_out(&mut shown.out)?;
     } else {
         shown.live.start();
     }
@@ -142,15 +144,38 @@ struct LiveCalls {
 }
 
 impl LiveCalls {
-    /// Lets calls in. What descriptors mean is read before and after: what is the same then was so in between.
-    fn begin(&mut self, target: &ProcessFilter, catalog: &Catalog) {
-        let before = files_of(target, catalog.host());
+    /// Lets calls in, and shows those that the processes of `-p` are in. These, and what descriptors mean, are read before and after: what is the same then was so in between.
+    fn begin(&mut self, target: &ProcessFilter, signatures: &Signatures, catalog: &Catalog) {
+        let host = catalog.host();
+        let (before, waiting) = (files_of(target, host), in_progress_of(target, host, signatures));
+        for (pid, error) in &waiting.unread {
+            remark!("the system call that process {pid} is in is not known: {error}");
+        }
+        let time_ns = procfs::monotonic();
         self.live.start();
-        let after = files_of(target, catalog.host());
+        let (still, after) = (in_progress_of(target, host, signatures), files_of(target, host));
         for (pid, number, name) in before.intersection(&after) {
             self.calls.open(*pid, *number, name.as_str());
         }
+        for call in waiting.calls.iter().filter(|call| still.calls.contains(call)) {
+            if let Ok(name) = procfs::comm(host, call.tid) {
+                self.calls.processes_mut().insert(call.tid, name);
+            }
+            self.calls.in_progress(call, time_ns, &mut self.out);
+        }
+        self.tally.in_progress = self.calls.lines();
     }
+}
+
+/// The calls that threads of the chosen processes are in; none where no process is named.
+fn in_progress_of(target: &ProcessFilter, host: &Host, signatures: &Signatures) -> CallsInProgress {
+    let mut found = CallsInProgress::default();
+    if let ProcessFilter::Processes(pids) = target {
+        for pid in pids {
+            found.read(host, *pid, signatures);
+        }
+    }
+    found
 }
 
 /// Handles the calls of a view.
