@@ -423,7 +423,7 @@ fn a_process_that_hangs_shows_the_call_it_is_in() {
     until("cat in openat", || inside().starts_with("257 "));
     let trace = |format: &str, out: &str| {
         Command::new("kestrel")
-            .args(["trace", "--syscalls", "-p", &pid, "--format", format])
+            .args(["trace", "--syscalls=openat", "-p", &pid, "--format", format])
             .stdout(fs::File::create(out).unwrap())
             .stderr(fs::File::create("/tmp/hangs.err").unwrap())
             .spawn()
