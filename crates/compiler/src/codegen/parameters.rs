@@ -140,3 +140,132 @@ impl Reader<'_> {
         reads.count()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::Builder;
+    use Reg::*;
+    use kestrel_bpf::helper;
+
+    /// What a function of two parameters, in registers 2 and 3, takes from these: by instruction, and whether each is stored. `reads` are the parameters that
+    /// it loads one after the other, with the register that each load goes to; `None` puts a call of a helper between them.
+    fn loads(reads: &[Option<(usize, Reg)>]) -> (Vec<Option<Reg>>, [bool; 2]) {
+        let mut b = Builder::new();
+        let slot = b.slot(16, 8);
+        let base = b.slot_address(slot, 0);
+        let mut registers = Vec::new();
+        let mut last = base;
+        for read in reads {
+            match read {
+                Some((parameter, to)) => {
+                    let at = i16::try_from(parameter * 8).unwrap();
+                    let loaded = b.load(Width::B8, base, at);
+                    registers.push((loaded, *to));
+                    last = loaded;
+                }
+                None => last = b.helper(helper::KTIME_GET_NS, &[]),
+            }
+        }
+        b.exit(last);
+        let mut function = b.finish();
+        function.parameters = Some(Parameters {
+            slot,
+            first: 2,
+            count: 2,
+        });
+        let all = usize::try_from(function.vregs).unwrap();
+        let mut places: Vec<Location> = (0..all).map(|_| Location::Nowhere).collect();
+        places[base.0 as usize] = Location::Again(Op::SlotAddress {
+            dst: base,
+            slot,
+            offset: 0,
+        });
+        for (v, to) in registers {
+            places[v.0 as usize] = Location::Reg(to);
+        }
+        let found = RegisterLoads::of(&function, &Allocation { places });
+        let count = function.blocks[0].insts.len();
+        let by = (0..count)
+            .map(|inst| found.by(BlockId(0), inst))
+            .skip(1)
+            .collect();
+        (by, [found.is_stored(0), found.is_stored(1)])
+    }
+
+    #[test]
+    fn parameters_that_are_loaded_first_are_moves_from_their_registers() {
+        let (by, stored) = loads(&[Some((0, R6)), Some((1, R7))]);
+        assert_eq!(by, [Some(R2), Some(R3)]);
+        assert_eq!(stored, [false, false]);
+    }
+
+    #[test]
+    fn one_that_nothing_reads_is_not_stored() {
+        let (by, stored) = loads(&[Some((1, R6))]);
+        assert_eq!((by, stored), (vec![Some(R3)], [false, false]));
+    }
+
+    #[test]
+    fn swapped_ones_are_not_read_from_registers_that_were_written() {
+        // The first move writes the second parameter's register.
+        let (by, stored) = loads(&[Some((0, R3)), Some((1, R2))]);
+        assert_eq!(by, [Some(R2), None]);
+        assert_eq!(stored, [false, true]);
+    }
+
+    #[test]
+    fn one_that_is_read_twice_is_taken_twice_or_stored() {
+        let (by, stored) = loads(&[Some((0, R6)), Some((0, R7))]);
+        assert_eq!((by, stored), (vec![Some(R2), Some(R2)], [false, false]));
+        // The first move writes the register that the second would take it from.
+        let (by, stored) = loads(&[Some((0, R2)), Some((0, R7))]);
+        assert_eq!((by, stored), (vec![Some(R2), None], [true, false]));
+    }
+
+    #[test]
+    fn what_is_loaded_behind_a_call_is_stored() {
+        let (by, stored) = loads(&[Some((0, R6)), None, Some((1, R7))]);
+        assert_eq!(by, [Some(R2), None, None]);
+        assert_eq!(stored, [false, true]);
+    }
+
+    #[test]
+    fn a_load_that_is_spilled_has_its_parameter_stored() {
+        let mut b = Builder::new();
+        let [first, _second] = b.parameters(2);
+        b.exit(first);
+        let function = b.finish();
+        // No load has a register: as where all are taken.
+        let places = (0..function.vregs).map(|_| Location::Nowhere).collect();
+        let found = RegisterLoads::of(&function, &Allocation { places });
+        assert!((0..4).all(|inst| found.by(BlockId(0), inst).is_none()));
+        assert!(found.is_stored(0));
+    }
+
+    #[test]
+    fn a_loop_to_the_entry_takes_nothing_from_registers() {
+        let mut b = Builder::new();
+        let slot = b.slot(16, 8);
+        let base = b.slot_address(slot, 0);
+        let loaded = b.load(Width::B8, base, 0);
+        b.jump(BlockId(0));
+        let mut function = b.finish();
+        function.parameters = Some(Parameters {
+            slot,
+            first: 2,
+            count: 2,
+        });
+        let all = usize::try_from(function.vregs).unwrap();
+        let mut places: Vec<Location> = (0..all).map(|_| Location::Nowhere).collect();
+        places[base.0 as usize] = Location::Again(Op::SlotAddress {
+            dst: base,
+            slot,
+            offset: 0,
+        });
+        places[loaded.0 as usize] = Location::Reg(R6);
+        let found = RegisterLoads::of(&function, &Allocation { places });
+        assert_eq!(found.by(BlockId(0), 1), None);
+        assert!(found.is_stored(0));
+    }
+}
