@@ -316,6 +316,28 @@ fn described(
     Ok((fields, by_number))
 }
 
+/// An argument in an element of an array: the array's address and the index are in registers.
+fn element(argument: &Argument, registers: [u32; 2], scale: u32, offset: i64) -> Source {
+    let saved = arch::current().registers.iter();
+    let [base, index] = registers.map(|at| {
+        let found = saved.clone().find(|saved| saved.offset == at);
+        found.map(|saved| saved.name)
+    });
+    let (Some(base), Some(index)) = (base, index) else {
+        return Source::Absent {
+            why: "no register of the probe has the address of the array that it is in".to_owned(),
+            instead: None,
+        };
+    };
+    let sign = if argument.signed { "" } else { "u" };
+    let (operator, distance) = (if offset < 0 { "-" } else { "+" }, offset.unsigned_abs());
+    Source::Expression(format!(
+        "*({sign}int{} *)uptr(reg(\"{base}\") + reg(\"{index}\") * {} {operator} {distance})",
+        argument.size * 8,
+        1u32 << scale,
+    ))
+}
+
 /// The arguments of a probe of which only the note knows: `arg0`, `arg1`, ….
 fn plain(text: &str) -> std::result::Result<(Vec<EventField>, Vec<Source>), String> {
     let field = |(at, argument): (usize, Argument)| EventField {
@@ -329,12 +351,14 @@ fn plain(text: &str) -> std::result::Result<(Vec<EventField>, Vec<Source>), Stri
                 offset,
                 behind: false,
             },
-            ArgumentPlace::Indexed { .. } => Source::Absent {
-                why: "the probe has it in an element of an array".to_owned(),
-                instead: None,
-            },
+            ArgumentPlace::Indexed {
+                register,
+                index,
+                scale,
+                offset,
+            } => element(&argument, [register, index], scale, offset),
         },
-        recorded: !matches!(argument.place, ArgumentPlace::Indexed { .. }),
+        recorded: true,
     };
     let all = arguments(text)?;
     let by_number = all.iter().enumerate().map(|(at, argument)| match argument.place {
@@ -342,8 +366,38 @@ fn plain(text: &str) -> std::result::Result<(Vec<EventField>, Vec<Source>), Stri
             let sign = if argument.signed { "" } else { "u" };
             Source::Expression(format!("({sign}int{})({value})", argument.size * 8))
         }
+        // A rule that names a field cannot stand for one that is a rule itself.
+        ArgumentPlace::Indexed {
+            register,
+            index,
+            scale,
+            offset,
+        } => element(argument, [register, index], scale, offset),
         _ => Source::Expression(format!("args.arg{at}")),
     });
     let by_number = by_number.collect();
     Ok((all.into_iter().enumerate().map(field).collect(), by_number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_in_elements_of_arrays_are_read_by_base_and_index() {
+        let (fields, by_number) = plain("-4@-80(%rbp,%rax,8) 2@6(%rdi,%rsi)").unwrap();
+        let read = |text: &str| Source::Expression(text.to_owned());
+        assert_eq!(
+            fields[0].source,
+            read(r#"*(int32 *)uptr(reg("bp") + reg("ax") * 8 - 80)"#)
+        );
+        assert_eq!(
+            fields[1].source,
+            read(r#"*(uint16 *)uptr(reg("di") + reg("si") * 1 + 6)"#)
+        );
+        assert!(fields.iter().all(|field| field.recorded));
+        // A rule that names such a field would need its own value.
+        let sources: Vec<Source> = fields.into_iter().map(|field| field.source).collect();
+        assert_eq!(by_number, sources);
+    }
 }

@@ -221,10 +221,11 @@ impl Executable {
         right: &dyn Fn(&str) -> bool,
     ) -> Vec<(&Function, String)> {
         let named = |function: &Function| {
-            let Some(language) = language else {
+            let names = language.map_or_else(Vec::new, |language| language.names(&function.name));
+            // A C++ program's functions with C's linkage have no mangled names: `main`, and what is `extern "C"`.
+            if matches!(language, None | Some(Language::Cpp)) && names.is_empty() {
                 return right(&function.name).then(|| function.name.clone());
-            };
-            let names = language.names(&function.name);
+            }
             let found = names.iter().any(|name| right(name));
             names.into_iter().next().filter(|_| found)
         };
