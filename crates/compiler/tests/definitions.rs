@@ -38,6 +38,8 @@ struct gap { int a : 5; int : 7; int b : 5; long : 3; char c; };
 struct __attribute__((packed)) tight { char a; int b; unsigned c : 3; unsigned d : 15; long e; };
 struct wide { char a; } __attribute__((aligned(32)));
 struct inner_wide { char a; int b __attribute__((aligned(16))); char c; };
+struct numbers { char a; __int128 b; char c; unsigned __int128 d; char e; long double f; char g; };
+struct follows { char a; int b __attribute__((packed)); long c; char d; short e __attribute__((packed, aligned(2))); };
 union either { char a; int b; struct { char c; long d; }; short e[5]; };
 enum small { ONE = 1, TWO, THREE = TWO + 5, };
 enum large { BIG = 0x100000000, BIGGER };
@@ -56,6 +58,8 @@ struct holder {
 
 const STRUCTS: &[&str] = &[
     "plain",
+    "numbers",
+    "follows",
     "bits",
     "mixed",
     "gap",

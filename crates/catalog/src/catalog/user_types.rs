@@ -113,6 +113,10 @@ impl Convention<'_> {
         matches!(self.types.resolved(ty), Type::Struct(_) | Type::Union(_))
     }
 
+    fn is_integer(&self, ty: TypeId) -> bool {
+        matches!(self.types.resolved(ty), Type::Int(_))
+    }
+
     /// Whether what a function returns lies where its caller says by a parameter before all others.
     fn returns_in_memory(&self, ty: TypeId) -> bool {
         self.is_composite(ty) && (self.is_by_address(ty) || self.classes(ty).is_none())
@@ -149,6 +153,8 @@ impl Convention<'_> {
             return match words.pop() {
                 Some(word) if self.is_by_address(ty) => self.behind(&word, ty),
                 Some(word) if words.is_empty() && !self.is_composite(ty) => word,
+                // Of `__int128` the low word is read, which the first of its registers has.
+                _ if self.is_integer(ty) && !words.is_empty() => words.swap_remove(0),
                 last => {
                     words.extend(last);
                     Source::Words(words)
@@ -225,7 +231,7 @@ pub(super) fn fields(known: &Described, signature: &Signature, is_copy: bool) ->
         let is_value = convention
             .types
             .size_of(parameter.ty)
-            .is_some_and(|size| size <= 8)
+            .is_some_and(|size| size <= 8 || (size == 16 && convention.is_integer(parameter.ty)))
             && !matches!(convention.types.resolved(parameter.ty), Type::Float { .. });
         let (ty, source) = match source {
             source @ Source::Absent { .. } => (word(), source),
@@ -252,7 +258,7 @@ pub(super) fn return_type(known: &Described, signature: &Signature) -> Option<Va
         types.resolved(signature.returns),
         Type::Int(_) | Type::Ptr(_) | Type::Enum(_)
     );
-    (carried && (1..=8).contains(&size)).then_some(ValueType::Btf(signature.returns))
+    (carried && ((1..=8).contains(&size) || size == 16)).then_some(ValueType::Btf(signature.returns))
 }
 
 /// The parameters for people.
@@ -344,5 +350,26 @@ mod tests {
         assert_eq!(found[4], on_stack("struct pair", 32));
         assert_eq!(found[5], argument(5));
         assert_eq!(found[6], on_stack("uint64", 48));
+    }
+
+    #[test]
+    fn integers_of_128_bits_have_their_low_words_where_the_convention_puts_them() {
+        let found = sources(&|b| {
+            let (int, wide) = (b.int("int", 4), b.int("unsigned __int128", 16));
+            (wide, vec![wide, int, wide, wide, int, int])
+        });
+        assert_eq!(found[0], argument(0));
+        assert_eq!(found[1], argument(2));
+        assert_eq!(found[2], argument(3));
+        // One register is left, too few for another: the stack has it, and later parameters the register.
+        assert_eq!(
+            found[3],
+            Source::Expression("*(uint64 *)(reg(\"sp\") + 8)".to_owned())
+        );
+        assert_eq!(found[4], argument(5));
+        assert_eq!(
+            found[5],
+            Source::Expression("*(uint64 *)(reg(\"sp\") + 24)".to_owned())
+        );
     }
 }

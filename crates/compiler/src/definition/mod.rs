@@ -255,6 +255,7 @@ impl<'d> Maker<'d> {
             let (size, align) = self.measure(&member.ty, 0).unwrap_or((0, 1));
             let bits = member.bits.as_ref().map(|bits| self.width(bits, size));
             let min_align = member.align.as_ref().map_or(1, |align| self.alignment(align));
+            let align = if member.packed { 1 } else { align };
             fields.push(Field {
                 size,
                 align,

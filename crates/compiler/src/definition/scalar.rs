@@ -24,8 +24,11 @@ const SCALARS: &[(&str, u32, Encoding)] = &[
     ("unsigned long", 8, Unsigned),
     ("long long", 8, Signed),
     ("unsigned long long", 8, Unsigned),
+    ("__int128", 16, Signed),
+    ("unsigned __int128", 16, Unsigned),
     ("float", 4, Float),
     ("double", 8, Float),
+    ("long double", 16, Float),
     ("bool", 1, Bool),
     ("_Bool", 1, Bool),
     ("int8", 1, Signed),
@@ -44,6 +47,8 @@ const SCALARS: &[(&str, u32, Encoding)] = &[
     ("uint16_t", 2, Unsigned),
     ("uint32_t", 4, Unsigned),
     ("uint64_t", 8, Unsigned),
+    ("__int128_t", 16, Signed),
+    ("__uint128_t", 16, Unsigned),
     ("s8", 1, Signed),
     ("s16", 2, Signed),
     ("s32", 4, Signed),
@@ -94,16 +99,18 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 fn sorted(name: &str) -> Option<String> {
     let count = |word| name.split(' ').filter(|own| *own == word).count();
     let (longs, shorts, chars) = (count("long"), count("short"), count("char"));
-    let known = ["long", "short", "char", "int", "signed", "unsigned"];
-    if longs > 2 || name.split(' ').any(|word| !known.contains(&word)) {
+    let wide = count("__int128");
+    let known = ["long", "short", "char", "int", "__int128", "signed", "unsigned"];
+    if longs > 2 || (wide > 0 && count("int") > 0) || name.split(' ').any(|word| !known.contains(&word)) {
         return None;
     }
-    let width = match (longs, shorts, chars) {
-        (0, 0, 1) => "char",
-        (0, 1, 0) => "short",
-        (0, 0, 0) => "int",
-        (1, 0, 0) => "long",
-        (2, 0, 0) => "long long",
+    let width = match (longs, shorts, chars, wide) {
+        (0, 0, 1, 0) => "char",
+        (0, 1, 0, 0) => "short",
+        (0, 0, 0, 0) => "int",
+        (1, 0, 0, 0) => "long",
+        (2, 0, 0, 0) => "long long",
+        (0, 0, 0, 1) => "__int128",
         _ => return None,
     };
     let sign = match (count("unsigned"), count("signed"), width) {
@@ -128,6 +135,10 @@ mod tests {
             ("short int", Some("short")),
             ("signed char", Some("signed char")),
             ("signed", Some("int")),
+            ("__int128 unsigned", Some("unsigned __int128")),
+            ("signed __int128", Some("__int128")),
+            ("long __int128", None),
+            ("int __int128", None),
             ("long long long", None),
             ("short long", None),
             ("struct", None),

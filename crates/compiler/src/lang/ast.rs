@@ -92,6 +92,8 @@ pub struct Declarator {
     pub ty: CTypeUse,
     /// `: bits`.
     pub bits: Option<Box<Expr>>,
+    /// Whether it follows the member before it without padding, by an attribute.
+    pub packed: bool,
     /// At least so aligned, by an attribute.
     pub align: Option<Box<Expr>>,
 }

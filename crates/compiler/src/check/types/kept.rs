@@ -2,6 +2,7 @@
 
 use crate::check::checker::Checker;
 use crate::check::tree::{Show, TupleMember, Type};
+use crate::check::types::kernel::is_wide;
 use kestrel_bpf::btf::{self, TypeId};
 use kestrel_trace::layout::{Bits, Composite, CompositeKind, FieldType, Member};
 use std::sync::Arc;
@@ -62,6 +63,10 @@ impl<'a> Checker<'a> {
             };
             let bit_offset = member.bit_offset;
             let bits = member.bits;
+            // A field of bits in 128 may lie across two words.
+            if bits.is_some() && is_wide(btf, member.ty) {
+                continue;
+            }
             let (offset, bits) = match bits {
                 None => (bit_offset / 8, None),
                 Some(width) => {

@@ -10,8 +10,9 @@ use kestrel_trace::layout::{Base, Names, Space};
 const CHAIN: usize = 64;
 
 impl<'a> Checker<'a> {
-    /// A type of the kernel; `None` for what has no values here (`void`, functions, floating point, 128-bit integers).
+    /// A type of the kernel; `None` for what has no values here (`void`, functions, floating point, arrays of 128-bit integers).
     ///
+    /// A 128-bit integer is read as a cast to 64 bits would have it: its low word, which little-endian memory has first.
     /// Pointers come with `trusted` where a direct walk to them would make them so; a caller that has not walked clears it.
     pub(crate) fn btf_type(&mut self, id: TypeId) -> Option<Type> {
         self.btf_type_at(id, 0)
@@ -24,13 +25,21 @@ impl<'a> Checker<'a> {
             btf::Type::Int(int) => {
                 let size = u8::try_from(int.size)
                     .ok()
-                    .filter(|s| matches!(s, 1 | 2 | 4 | 8))?;
-                Some(Type::integer(size, int.signed))
+                    .filter(|s| matches!(s, 1 | 2 | 4 | 8 | 16))?;
+                Some(Type::integer(size.min(8), int.signed))
             }
-            btf::Type::Ptr(to) => Some(Type::Pointer(pointer_to(btf, to))),
+            btf::Type::Ptr(to) => {
+                let mut pointer = pointer_to(btf, to);
+                pointer.symbolic &= !self.globals.infers_types;
+                Some(Type::Pointer(pointer))
+            }
             btf::Type::Array { element, count, .. } => {
                 if is_char(btf, element) {
                     return Some(Type::CharArray { size: count });
+                }
+                // Its elements would be looked for in steps of their low words.
+                if is_wide(btf, element) {
+                    return None;
                 }
                 let element = (depth < 8).then(|| self.btf_type_at(element, depth + 1))??;
                 Some(Type::Array {
@@ -83,13 +92,15 @@ impl<'a> Checker<'a> {
 
     /// The type of a value that the catalog describes.
     pub(crate) fn value_type(&mut self, ty: &ValueType) -> Option<Type> {
+        // Scripts show addresses as numbers, and by name where `ksym()` asks for it.
+        let named = !self.globals.infers_types;
         let pointer = |to, user| {
             Type::Pointer(Pointer {
                 to,
                 levels: 0,
                 space: if user { Space::User } else { Space::Kernel },
                 trusted: false,
-                symbolic: to == Pointee::Unknown && !user,
+                symbolic: named && to == Pointee::Unknown && !user,
             })
         };
         Some(match ty {
@@ -127,7 +138,7 @@ impl<'a> Checker<'a> {
                     levels: known.map_or(0, |known| known.levels) + levels,
                     space: if *user { Space::User } else { Space::Kernel },
                     trusted: false,
-                    symbolic: !user,
+                    symbolic: named && !user,
                 })
             }
             ValueType::CString { user } => pointer(Pointee::Char, *user),
@@ -216,4 +227,9 @@ fn pointer_to(btf: &Btf, to: TypeId) -> Pointer {
 
 fn is_char(btf: &Btf, id: TypeId) -> bool {
     matches!(btf.resolved(id), btf::Type::Int(int) if int.size == 1 && (int.char || int.name == "char"))
+}
+
+/// Whether a type is an integer of 128 bits.
+pub(super) fn is_wide(btf: &Btf, id: TypeId) -> bool {
+    matches!(btf.resolved(id), btf::Type::Int(int) if int.size == 16)
 }

@@ -80,7 +80,10 @@ impl<'a> Checker<'a> {
             None if levels.is_empty() => (self.written_base(name)?, arrays),
             None => {
                 let to = self.named(name)?;
-                (Type::Pointer(plain_pointer(to)), arrays)
+                (
+                    Type::Pointer(plain_pointer(to, !self.globals.infers_types)),
+                    arrays,
+                )
             }
         };
         // The first `*` behind a name is part of what was found for it.
@@ -193,7 +196,7 @@ impl<'a> Checker<'a> {
                 return Err(self.error(span, message));
             }
         };
-        Ok(Type::Pointer(plain_pointer(to)))
+        Ok(Type::Pointer(plain_pointer(to, !self.globals.infers_types)))
     }
 
     /// The number in `[n]`.
@@ -229,14 +232,14 @@ fn basic(name: &str) -> Option<Type> {
     Some(Type::integer(*size, *signed))
 }
 
-/// An address in the kernel of what a type's name says.
-fn plain_pointer(to: Pointee) -> Pointer {
+/// An address in the kernel of what a type's name says; `named` where functions among such addresses are shown by their names.
+fn plain_pointer(to: Pointee, named: bool) -> Pointer {
     Pointer {
         to,
         levels: 0,
         space: Space::Kernel,
         trusted: false,
-        symbolic: to == Pointee::Unknown,
+        symbolic: named && to == Pointee::Unknown,
     }
 }
 

@@ -137,6 +137,7 @@ impl Parser<'_> {
                     },
                     ty: base,
                     bits: None,
+                    packed: false,
                     align: None,
                 });
                 continue;
@@ -190,6 +191,7 @@ impl Parser<'_> {
                 name,
                 ty,
                 bits,
+                packed: attributes.packed,
                 align: attributes.align,
             });
             if !self.eat(",") {

@@ -13,7 +13,9 @@ pub(crate) const TYPE_WORDS: &[&str] = &[
 ];
 
 /// Words of which several make one type.
-pub(super) const MANY: &[&str] = &["unsigned", "signed", "char", "short", "int", "long"];
+pub(super) const MANY: &[&str] = &[
+    "unsigned", "signed", "char", "short", "int", "long", "double", "__int128",
+];
 
 impl Parser<'_> {
     /// `struct task_struct *`, `unsigned long`, `char[16]`, `typeof($x)*`.
