@@ -148,7 +148,8 @@ impl Checker<'_> {
                 self.describe(&value.ty),
                 self.describe(&ty)
             );
-            return Err(self.error(span, message));
+            let diagnostic = Diagnostic::error(span, message);
+            return Err(self.report(diagnostic.hint("its elements are numbers of their own: array[0]")));
         }
         if let ExprKind::ConstantBytes(known) = &value.kind {
             let mut word = [0; 8];

@@ -121,6 +121,10 @@ impl Checker<'_> {
                 StatementKind::Return
             }
             Written::Discard(value) => {
+                if let Some(action) = self.action(value) {
+                    all.push(Statement { kind: action?, span });
+                    return Ok(());
+                }
                 let value = self.expression(value)?;
                 match value.kind {
                     // Its statements are what it is evaluated for.
@@ -152,14 +156,12 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// An expression as a statement; `None` where it does nothing.
-    fn effect(&mut self, expr: &ast::Expr) -> Checked<Option<StatementKind>> {
+    /// A call or a step that is a statement; `None` for other expressions.
+    fn action(&mut self, expr: &ast::Expr) -> Option<Checked<StatementKind>> {
         match &expr.kind {
             Kind::Call { name, args } => {
                 let usage = builtin::used(&name.node, name.span, Some(args), expr.span);
-                if let Some(action) = builtin::action(self, &usage) {
-                    return action.map(Some);
-                }
+                builtin::action(self, &usage)
             }
             Kind::Step {
                 target, increment, ..
@@ -176,9 +178,16 @@ impl Checker<'_> {
                     },
                     span: expr.span,
                 };
-                return self.assign(target, Some(op), &one, expr.span).map(Some);
+                Some(self.assign(target, Some(op), &one, expr.span))
             }
-            _ => {}
+            _ => None,
+        }
+    }
+
+    /// An expression as a statement; `None` where it does nothing.
+    fn effect(&mut self, expr: &ast::Expr) -> Checked<Option<StatementKind>> {
+        if let Some(action) = self.action(expr) {
+            return action.map(Some);
         }
         let value = self.expression(expr)?;
         // Its statements are what it is evaluated for.

@@ -55,6 +55,22 @@ fn pointers_keep_what_they_point_to() {
 }
 
 #[test]
+fn what_is_deleted_tells_whether_it_was_there() {
+    let mut maps = Maps::new(&[
+        "{ @a = arg2; @b[arg2] = 1 }",
+        "{ if (delete(@a)) { @was++ } else { @none++ } if (delete(@b, arg2)) { @was++ } else { @none++ } }",
+    ]);
+    maps.run(1, 0, &[0, 0, 0]);
+    assert_eq!(maps.text("was") + &maps.text("none"), "@none: 2\n");
+    // A zero is something, too.
+    maps.run(0, 1, &[0, 0, 0]);
+    maps.run(1, 0, &[0, 0, 0]);
+    assert_eq!(maps.text("was") + &maps.text("none"), "@was: 2\n@none: 2\n");
+    maps.run(1, 1, &[0, 0, 0]);
+    assert_eq!(maps.text("was") + &maps.text("none"), "@was: 2\n@none: 4\n");
+}
+
+#[test]
 fn clearing_is_for_all_cpus_at_once() {
     let mut maps = Maps::new(&["{ @[arg2] = count(); @n[arg2]++ }", "{ clear(@); zero(@n) }"]);
     for cpu in 0..CPUS {

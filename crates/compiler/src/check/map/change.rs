@@ -202,7 +202,8 @@ impl Checker<'_> {
         let StatementKind::Map(place, _) = &change else {
             return Err(self.error(span, "this has no value"));
         };
-        let there = match place.keys.is_empty() {
+        let always = place.keys.is_empty() && (!place.map.marks || place.map.entries > 1);
+        let there = match always {
             true => constant(1, Type::Bool, span),
             false => Expr::new(ExprKind::HasKey(place.clone()), Type::Bool, span),
         };

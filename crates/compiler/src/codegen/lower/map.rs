@@ -121,6 +121,15 @@ impl Lower<'_> {
     pub(super) fn has_key(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
         let result = self.b.vreg();
         self.b.assign(result, 0);
+        if let Some(was_set) = self.was_set(&place.map).filter(|_| place.keys.is_empty()) {
+            let (set, end) = (self.b.block(), self.b.block());
+            self.b.branch(Condition::Equal, was_set, 0, end, set);
+            self.b.switch_to(set);
+            self.b.assign(result, 1);
+            self.b.jump(end);
+            self.b.switch_to(end);
+            return Ok(result);
+        }
         self.with_element_if_any(place, false, &mut |lower, _| lower.b.assign(result, 1))?;
         Ok(result)
     }

@@ -12,7 +12,7 @@ use crate::lang::ast::{
 use crate::lang::config::Config;
 use crate::lang::diag::Diagnostic;
 use crate::lang::lexer::number_of;
-use crate::lang::parse::into_block;
+use crate::lang::parse::settled_kind;
 
 /// Greatest height of an expanded tree, so that code that walks it can recurse safely.
 pub(super) const HEIGHT: u32 = 256;
@@ -183,17 +183,8 @@ impl<'a> Expander<'a> {
             span: scope.place(name.span),
         };
         let kind = match &statement.kind {
-            Kind::Expr(expr) => {
-                let expr = self.expr(expr, scope, depth);
-                match expr.kind {
-                    // Where the statement was a call of a macro, the macro's body has become a block.
-                    ExprKind::Block(block) => Kind::Block(into_block(block)),
-                    kind => Kind::Expr(Expr {
-                        kind,
-                        span: expr.span,
-                    }),
-                }
-            }
+            // Where the statement was a call of a macro, the macro's body has become a block or an `if`.
+            Kind::Expr(expr) => settled_kind(Kind::Expr(self.expr(expr, scope, depth))),
             Kind::Discard(expr) => Kind::Discard(self.expr(expr, scope, depth)),
             Kind::Assign { target, op, value } => Kind::Assign {
                 target: self.expr(target, scope, depth),

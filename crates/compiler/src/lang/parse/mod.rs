@@ -15,7 +15,7 @@ use super::lexer::{DefinedNames, Include, Lexer, Token, TokenKind, span};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-pub(crate) use statement::into_block;
+pub(crate) use statement::settled_kind;
 
 /// Most levels of nesting in a text, and most height of an expression.
 const HEIGHT: u32 = 128;

@@ -297,7 +297,13 @@ fn has_value(expr: &Expr) -> bool {
 /// Turns an `if` or a block that was parsed as an expression into a statement, as it is not the value of the block around it.
 fn settled(statement: Statement) -> Statement {
     let Statement { kind, span } = statement;
-    let kind = match kind {
+    let kind = settled_kind(kind);
+    Statement { kind, span }
+}
+
+/// The same of a statement's kind.
+pub(crate) fn settled_kind(kind: StatementKind) -> StatementKind {
+    match kind {
         StatementKind::Expr(Expr {
             kind:
                 ExprKind::If {
@@ -316,12 +322,11 @@ fn settled(statement: Statement) -> Statement {
             ..
         }) => StatementKind::Block(into_block(block)),
         kind => kind,
-    };
-    Statement { kind, span }
+    }
 }
 
 /// Makes a plain block of a block with a value: the value becomes its last statement.
-pub(crate) fn into_block(block: ValueBlock) -> Block {
+fn into_block(block: ValueBlock) -> Block {
     let ValueBlock {
         mut statements,
         value,
