@@ -135,14 +135,7 @@ impl Prepared {
 
     fn write(&mut self, out: &mut dyn Write) -> Result<(), Failure> {
         self.printed |= !self.perform.out.is_empty();
-        out.write_all(&self.perform.out)?;
-        self.perform.out.clear();
-        if !self.perform.err.is_empty() {
-            out.flush()?;
-            crate::screen::err().write_all(&self.perform.err)?;
-            self.perform.err.clear();
-        }
-        Ok(())
+        Ok(self.perform.write(out, &mut crate::screen::err())?)
     }
 }
 

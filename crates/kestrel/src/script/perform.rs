@@ -17,7 +17,7 @@ use kestrel_trace::symbol::Symbols;
 use kestrel_trace::unwound::Unwound;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -74,6 +74,8 @@ pub struct Perform {
     pub out: Vec<u8>,
     /// What was said on standard error since that was taken last.
     pub err: Vec<u8>,
+    /// How much of both there was when something was said: the order of the two.
+    order: Vec<(usize, usize)>,
     /// How many messages of `errorf` there were.
     pub errors: u64,
     /// Whether commands are run no more, since the program was asked to end, and how many were not.
@@ -113,6 +115,7 @@ impl Perform {
             not_unwound: BTreeSet::new(),
             out: Vec::new(),
             err: Vec::new(),
+            order: Vec::new(),
             errors: 0,
             ending: false,
             not_run: 0,
@@ -205,7 +208,7 @@ impl Perform {
             Some(Effect::Complain(text) | Effect::Warn(text)) if self.json => {
                 self.out.extend_from_slice(&text)
             }
-            Some(Effect::Complain(text) | Effect::Warn(text)) => self.err.extend_from_slice(&text),
+            Some(Effect::Complain(text) | Effect::Warn(text)) => self.complain(&text),
             Some(Effect::PrintMap(map)) => {
                 let read = maps.as_of(&map.name, map.generation)?;
                 self.snapshots(read.into_iter().collect(), map.top, map.div);
@@ -236,7 +239,7 @@ impl Perform {
                 "WARNING: No DWARF unwind data available for this process: {} is none of those that -p, -c and --dwarf-pid name; its innermost frame is shown alone\n",
                 record.pid
             );
-            self.err.extend_from_slice(line.as_bytes());
+            self.complain(line.as_bytes());
         }
         Ok(None)
     }
@@ -267,8 +270,10 @@ impl Perform {
         let command = String::from_utf8_lossy(command);
         match shell {
             Ok(ended) => {
-                self.err.extend(ended.stderr);
-                self.out.extend(self.form().command(ended.stdout));
+                self.complain(&ended.stderr);
+                if !ended.stdout.is_empty() {
+                    self.out.extend(self.form().command(ended.stdout));
+                }
                 if !ended.status.success() {
                     self.fail(&format!("`{}` ended with {}", shown(&command), ended.status));
                 }
@@ -277,9 +282,40 @@ impl Perform {
         }
     }
 
+    /// Says something on standard error.
+    fn complain(&mut self, text: &[u8]) {
+        self.err.extend_from_slice(text);
+        self.order.push((self.out.len(), self.err.len()));
+    }
+
+    /// Writes what was printed and what was said, each behind what came before it, and forgets it: both may go to one terminal.
+    pub fn write(&mut self, out: &mut dyn Write, err: &mut dyn Write) -> std::io::Result<()> {
+        let (mut printed, mut said) = (self.out.as_slice(), self.err.as_slice());
+        let (mut out_at, mut err_at) = (0, 0);
+        for (out_end, err_end) in self.order.drain(..) {
+            let some = printed.split_off(..out_end.saturating_sub(out_at).min(printed.len()));
+            out.write_all(some.unwrap_or_default())?;
+            out.flush()?;
+            let some = said.split_off(..err_end.saturating_sub(err_at).min(said.len()));
+            err.write_all(some.unwrap_or_default())?;
+            (out_at, err_at) = (out_end, err_end);
+        }
+        out.write_all(printed)?;
+        err.write_all(said)?;
+        self.clear();
+        Ok(())
+    }
+
+    /// Forgets what was printed and said.
+    pub fn clear(&mut self) {
+        self.out.clear();
+        self.err.clear();
+        self.order.clear();
+    }
+
     /// Reports what could not be done; the program goes on.
     fn fail(&mut self, why: &str) {
-        self.err.extend_from_slice(format!("ERROR: {why}\n").as_bytes());
+        self.complain(format!("ERROR: {why}\n").as_bytes());
     }
 
     fn snapshots(&mut self, mut snapshots: Vec<Snapshot>, top: u64, div: u64) {
@@ -295,7 +331,7 @@ impl Perform {
                 let line = format!(
                     "WARNING: Map full; can't update element. {title} has room for {keys}: {updates} lost; `config = {{ max_map_keys = N }}` or `let {title} = hash(N)` gives it more\n"
                 );
-                self.err.extend_from_slice(line.as_bytes());
+                self.complain(line.as_bytes());
             }
         }
         let symbols = match self.recorded {
@@ -319,7 +355,7 @@ impl Perform {
                 let line = format!(
                     "WARNING: {not_run} commands of system() were not run: the program was ended before\n"
                 );
-                self.err.extend_from_slice(line.as_bytes());
+                self.complain(line.as_bytes());
             }
         }
     }

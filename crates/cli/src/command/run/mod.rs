@@ -383,14 +383,7 @@ impl ProgramRun<'_> {
         if !self.perform.out.is_empty() || !self.perform.err.is_empty() {
             self.live.erase()?;
         }
-        self.out.write_all(&self.perform.out)?;
-        self.perform.out.clear();
-        if !self.perform.err.is_empty() {
-            self.out.flush()?;
-            crate::screen::err().write_all(&self.perform.err)?;
-            self.perform.err.clear();
-        }
-        Ok(())
+        Ok(self.perform.write(&mut self.out, &mut crate::screen::err())?)
     }
 
     /// Runs the benchmarks, one after the other, and prints how long one run of each takes. What they print themselves, again and again, is not shown.
@@ -398,8 +391,7 @@ impl ProgramRun<'_> {
         let mut results = Vec::new();
         for (event, name) in self.own_events("bench:") {
             let (runs, nanoseconds) = self.running.bench(&event, &mut self.perform)?;
-            self.perform.out.clear();
-            self.perform.err.clear();
+            self.perform.clear();
             results.push(Benchmark {
                 name,
                 nanoseconds,
@@ -430,6 +422,7 @@ impl ProgramRun<'_> {
             let passed = code == 0 && failures.is_empty() && self.perform.errors == before;
             let printed = std::mem::take(&mut self.perform.out);
             let said = std::mem::take(&mut self.perform.err);
+            self.perform.clear();
             let verdict = Verdict {
                 name,
                 passed,
