@@ -392,36 +392,6 @@ mod tests {
         (Replaying::of(planned, 0, Processes::default(), renames), perform)
     }
 
-    /// Both ends of a terminal.
-    struct Terminal<'a>(&'a std::cell::RefCell<Vec<u8>>);
-
-    impl std::io::Write for Terminal<'_> {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.borrow_mut().write(bytes)
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn errors_and_output_come_in_the_order_of_the_program() {
-        let text =
-            r#"begin { print(1); errorf("two"); warnf("three"); print(4); errorf("five"); print(6); }"#;
-        let (mut replaying, mut perform) = replaying(text);
-        replaying.begin(&mut perform).unwrap();
-        let terminal = std::cell::RefCell::new(Vec::new());
-        perform
-            .write(&mut Terminal(&terminal), &mut Terminal(&terminal))
-            .unwrap();
-        let shown = String::from_utf8(terminal.into_inner()).unwrap();
-        let place = |word: &str| shown.find(word).unwrap_or_else(|| panic!("{word} in {shown}"));
-        let words = ["1\n", "two", "three", "4\n", "five", "6\n"].map(place);
-        assert!(words.is_sorted(), "{shown}");
-        assert!(perform.out.is_empty() && perform.err.is_empty());
-    }
-
     #[test]
     fn a_time_far_ahead_is_reached_by_a_bounded_number_of_ticks() {
         // A damaged perf.data, whose last record was 52 days after the one before it.
