@@ -1,10 +1,9 @@
 //! Programs over recordings: the same program on a kernel and over the recording of the same run, and what is not in a recording.
 
 use crate::house::{Place, needs_tracing};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// Opens and reads files in one process when a line comes.
 const WORK: &str = r#"
@@ -58,13 +57,13 @@ pub(crate) fn begun(run: &mut Child) -> (String, ChildStdout) {
     (printed, out)
 }
 
-/// Waits until a recording has metadata: it is attached then.
-fn recording(trace: &Path) {
-    let begun = Instant::now();
-    while !trace.join("metadata").exists() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no recording begins");
-        std::thread::sleep(Duration::from_millis(10));
+/// Waits until a recorder with `-v` has let events in, which it says behind having attached; gives what it said so far.
+fn recording(stderr: &mut impl BufRead) -> String {
+    let mut said = String::new();
+    while !said.contains("recording into") {
+        assert!(stderr.read_line(&mut said).unwrap() > 0, "no recording begins: {said}");
     }
+    said
 }
 
 /// Lines of output in an order of their own: the order of keys in loops over maps is the kernel's.
@@ -110,20 +109,21 @@ fn a_program_says_the_same_of_a_run_and_of_its_recording() {
     let pid = work.pid();
     let events = "syscalls:sys_enter_read,syscalls:sys_exit_read,syscalls:sys_enter_close";
     let opens = "syscalls:sys_enter_openat { record(args, kstack, ustack) }";
-    let record = ["record", "-p", &pid, "-o", "t", "-e", events, "-e", opens];
-    let record = place.command(&record).stderr(Stdio::piped()).spawn().unwrap();
+    let record = ["record", "-v", "-p", &pid, "-o", "t", "-e", events, "-e", opens];
+    let mut record = place.command(&record).stderr(Stdio::piped()).spawn().unwrap();
     let run = place
         .command(&["run", "p.bt", "-p", &pid, &pid])
         .stdout(Stdio::piped())
         .spawn();
     let mut run = run.unwrap();
     let (mut live, mut out) = begun(&mut run);
-    recording(&place.path().join("t"));
+    let mut stderr = BufReader::new(record.stderr.take().unwrap());
+    let mut said = recording(&mut stderr);
     work.work();
     out.read_to_string(&mut live).unwrap();
     assert!(run.wait().unwrap().success(), "{live}");
-    let recorded = record.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&recorded.stderr);
+    stderr.read_to_string(&mut said).unwrap();
+    assert!(record.wait().unwrap().success(), "{said}");
     assert!(said.contains("lost 0, missed 0"), "{said}");
     let later = place.run(&["run", "p.bt", "--trace", "t", &pid]).succeeds();
     assert!(later.err.contains("Attached 8 probes\n"), "{}", later.err);
