@@ -61,7 +61,10 @@ pub(crate) fn begun(run: &mut Child) -> (String, ChildStdout) {
 fn recording(stderr: &mut impl BufRead) -> String {
     let mut said = String::new();
     while !said.contains("recording into") {
-        assert!(stderr.read_line(&mut said).unwrap() > 0, "no recording begins: {said}");
+        assert!(
+            stderr.read_line(&mut said).unwrap() > 0,
+            "no recording begins: {said}"
+        );
     }
     said
 }

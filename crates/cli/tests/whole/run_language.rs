@@ -74,6 +74,36 @@ fn a_byte_of_an_array_is_a_bool_where_it_is_not_zero() {
 }
 
 #[test]
+fn memory_of_the_program_itself_is_read_by_buf() {
+    for (program, expected) in [
+        ("$s = \"abc\"; print(buf($s, 2));", "ab"),
+        ("$a = (uint8[4])(uint32)1684234849; print(buf($a));", "abcd"),
+        ("$p = pton(\"1.2.3.4\"); print(buf($p));", "\\x01\\x02\\x03\\x04"),
+        ("$x = (uint64)5; $p = &$x; print(buf($p, 2));", "\\x05\\x00"),
+        ("$s = str(comm); print(buf(comm, 3) == buf($s, 3));", "true"),
+    ] {
+        assert_eq!(
+            printed(&format!("begin {{ {program} exit(); }}")),
+            expected,
+            "{program}"
+        );
+    }
+}
+
+#[test]
+fn strings_of_the_program_are_cut_at_lengths_known_late_and_put_into_more_room() {
+    let program = "begin { $n = 3; @n = 4; print(str(\"hello\", $n)); print(str(\"hello\", @n)); print((string[10])\"ab\"); $s = (string[64])\"x\"; print(sizeof($s)); clear(@n); exit(); }";
+    assert_eq!(printed(program), "he\nhel\nab\n64");
+}
+
+#[test]
+fn steps_of_a_linear_histogram_are_of_one_width() {
+    let text = printed("begin { @ = lhist(8, 0, 10, 3); @ = lhist(9, 0, 10, 3); exit(); }");
+    assert!(text.contains("[6, 9) ") && text.contains("[9, ...) "), "{text}");
+    run("begin { @ = lhist(5, 0, 10, 20); exit(); }").fails(2, &["larger than its range"]);
+}
+
+#[test]
 fn numbers_of_loops_are_as_wide_as_their_range() {
     needs_tracing!();
     let full = |range: &str| {

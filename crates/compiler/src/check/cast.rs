@@ -107,6 +107,14 @@ impl Checker<'_> {
             true => size <= has || value.constant().is_some() && size <= 8,
             false => size == has || ends && size == has + 1,
         };
+        if let Type::CharArray { .. } = ty
+            && value.ty.is_string()
+            && size > has
+            && self.globals.infers_types
+            && let Some(roomier) = self.with_room(value.clone(), ty.clone())
+        {
+            return Ok(Expr { ty, span, ..roomier });
+        }
         if !fits {
             let message = format!(
                 "{} of {has} bytes cannot be cast to {}, which takes {size}",

@@ -189,9 +189,20 @@ impl Checker<'_> {
 
     /// A value that is no scalar as bytes at an address: where it lies nowhere yet, a variable of its own keeps it.
     pub(crate) fn in_memory(&mut self, value: Expr) -> Expr {
-        let Some((first, kept)) = self.kept_first(&value) else {
-            return value;
-        };
+        match self.kept_first(&value) {
+            Some(kept) => Self::bytes_behind(kept, value),
+            None => value,
+        }
+    }
+
+    /// A string with room for as many bytes as a type has.
+    pub(crate) fn with_room(&mut self, value: Expr, ty: Type) -> Option<Expr> {
+        let kept = self.kept_as(&value, ty)?;
+        Some(Self::bytes_behind(kept, value))
+    }
+
+    /// Bytes that a statement keeps, as one expression that begins with the statement.
+    fn bytes_behind((first, kept): (Statement, Expr), value: Expr) -> Expr {
         match kept.kind {
             ExprKind::Bytes {
                 address,
@@ -222,6 +233,11 @@ impl Checker<'_> {
             return None;
         }
         let ty = self.holding(value, false).ok()?;
+        self.kept_as(value, ty)
+    }
+
+    /// Statement that keeps a value in a variable of a type, and the value there; `None` where it does not fit.
+    fn kept_as(&mut self, value: &Expr, ty: Type) -> Option<(Statement, Expr)> {
         let (span, size) = (value.span, self.size_of(&ty)?);
         let value = self.fitted_to(value.clone(), &ty)?;
         let variable = self.hidden_variable("value", ty.clone());

@@ -25,6 +25,11 @@ pub(crate) static LHIST: Builtin = Builtin {
             if span <= 0 {
                 return Err(checker.error(max.span, "the histogram ends before it begins"));
             }
+            if span < i128::from(width) {
+                return Err(checker.error(step.span, "the step of a histogram is larger than its range"));
+            }
+            // All steps are of one width: what is left of the range lies above the last one.
+            let most = (i128::from(least) + span / i128::from(width) * i128::from(width)) as i64;
             if span > i128::from(width) * i128::from(Buckets::MAX_LINEAR) {
                 let message = format!("a histogram has at most {} steps", Buckets::MAX_LINEAR);
                 return Err(checker.error(step.span, message));

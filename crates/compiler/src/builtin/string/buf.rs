@@ -97,6 +97,8 @@ fn place(checker: &mut Checker<'_>, value: Expr, span: ast::Span) -> Checked<(Ex
             let kind = ExprKind::FrameWords(words.collect());
             return Ok((Expr::new(kind, Type::U64, span), Some(Space::Kernel)));
         }
+        ExprKind::Bytes { .. } => value,
+        _ if value.ty.is_string() => checker.in_memory(value),
         _ => value,
     };
     match (&value.ty, value.kind) {

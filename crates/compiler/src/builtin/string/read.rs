@@ -3,7 +3,7 @@
 use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Show, Type};
-use crate::check::value::{constant, operation, string_constant};
+use crate::check::value::{constant, operation, read_string, string_constant};
 use kestrel_trace::layout::Space;
 
 /// Most bytes of a string without its NUL.
@@ -72,6 +72,26 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
     let text = checker.string(address?, longest, space, usage.span)?;
     match text.kind {
         ExprKind::ReadString { .. } => Ok(text.cut_at(length)),
+        // One that the program has itself is put into its own memory and read there.
+        _ if checker.globals.infers_types => {
+            let text = match text.kind {
+                ExprKind::ConstantBytes(_) => {
+                    checker.with_room(text.clone(), text.ty.clone()).unwrap_or(text)
+                }
+                _ => checker.in_memory(text),
+            };
+            match text.kind {
+                ExprKind::Bytes { address, offset, .. } => {
+                    let offset = constant(i64::from(offset).cast_unsigned(), Type::I64, usage.span);
+                    let address = operation(BinaryOp::Add, Type::U64, *address, offset, usage.span);
+                    Ok(read_string(address, Some(Space::Kernel), longest, usage.span).cut_at(length))
+                }
+                _ => Err(checker.error(
+                    bytes.span,
+                    "the length of this string must be known before the program runs",
+                )),
+            }
+        }
         _ => Err(checker.error(
             bytes.span,
             "the length of this string must be known before the program runs",
