@@ -367,3 +367,22 @@ fn strings_of_events_are_as_long_as_others() {
     }
     run("begin { print(()); }").fails(2, &["() has no value"]);
 }
+
+/// Of a choice whose sides have no value, the side chosen is done.
+#[test]
+fn statements_are_chosen_between() {
+    needs_tracing!();
+    for (program, out) in [
+        ("begin { cpu < 0 ? print(1) : print(2); exit(); }", "2"),
+        (
+            "begin { true ? printf(\"a\\n\") : printf(\"b\\n\"); _ = pid ? exit() : print(1); }",
+            "a",
+        ),
+        (
+            "macro say(x) { x > 1 ? print(\"many\") : print(\"one\") } begin { say(2); say(1); exit(); }",
+            "many\none",
+        ),
+    ] {
+        assert_eq!(printed(program), out, "{program}");
+    }
+}

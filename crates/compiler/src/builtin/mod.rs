@@ -181,6 +181,16 @@ fn value_without_usage(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Ex
     }
 }
 
+/// Whether calls of a name are statements without a value.
+pub(crate) fn is_statement(name: &str) -> bool {
+    find(name).is_some_and(|builtin| {
+        matches!(
+            builtin.kind,
+            BuiltinKind::Statement(_) | BuiltinKind::UserAction(_) | BuiltinKind::Aggregation { .. }
+        )
+    })
+}
+
 /// Checked statement of a use, if it is of an action.
 pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<StatementKind>> {
     let kind = &find(usage.name)?.kind;

@@ -3,6 +3,7 @@
 //! | room | what it checks |
 //! |---|---|
 //! | `statement` | blocks, scratch variables, branches |
+//! | `effect` | expressions as statements: what they change is kept |
 //! | `declared` | variables that are declared with a type |
 //! | `each` | loops that a helper makes: over maps, over many numbers, by a condition |
 //! | `expression` | every kind of expression, sent on to the rooms below |
@@ -32,6 +33,7 @@ mod compare;
 mod control;
 mod declared;
 mod each;
+mod effect;
 mod event;
 mod expression;
 mod field;

@@ -1,6 +1,7 @@
 //! Checks statements and blocks: scratch variables, branches, loops, records.
 
 use super::checker::{Checked, Checker, Reported};
+use super::effect::choice_of_statements;
 use super::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type, Variable, VariableId};
 use super::value::STRING;
 use crate::builtin;
@@ -55,10 +56,16 @@ impl Checker<'_> {
     fn statement(&mut self, statement: &ast::Statement, all: &mut Vec<Statement>) -> Checked<()> {
         let span = statement.span;
         let kind = match &statement.kind {
-            Written::Expr(expr) => match self.effect(expr)? {
-                Some(kind) => kind,
-                None => return Ok(()),
-            },
+            Written::Expr(expr) | Written::Discard(expr) => {
+                if let Some(kind) = choice_of_statements(expr) {
+                    return self.statement(&ast::Statement { kind, span }, all);
+                }
+                let meant = matches!(statement.kind, Written::Discard(_));
+                match self.effect(expr, meant)? {
+                    Some(kind) => kind,
+                    None => return Ok(()),
+                }
+            }
             Written::Assign { target, op, value } => self.assign(target, *op, value, span)?,
             Written::Let { name, ty, value } => self.declare(name, ty.as_ref(), value.as_ref())?,
             Written::If {
@@ -120,18 +127,6 @@ impl Checker<'_> {
                 }
                 StatementKind::Return
             }
-            Written::Discard(value) => {
-                if let Some(action) = self.action(value) {
-                    all.push(Statement { kind: action?, span });
-                    return Ok(());
-                }
-                let value = self.expression(value)?;
-                match value.kind {
-                    // Its statements are what it is evaluated for.
-                    ExprKind::Sequence { statements, .. } => StatementKind::Block(statements),
-                    _ => return Ok(()),
-                }
-            }
             Written::While { condition, body } => {
                 if self.globals.infers_types {
                     let message = "while is deprecated in the language, and bpftrace may drop it";
@@ -154,63 +149,6 @@ impl Checker<'_> {
         };
         all.push(Statement { kind, span });
         Ok(())
-    }
-
-    /// A call or a step that is a statement; `None` for other expressions.
-    fn action(&mut self, expr: &ast::Expr) -> Option<Checked<StatementKind>> {
-        match &expr.kind {
-            Kind::Call { name, args } => {
-                let usage = builtin::used(&name.node, name.span, Some(args), expr.span);
-                builtin::action(self, &usage)
-            }
-            Kind::Step {
-                target, increment, ..
-            } => {
-                let op = if *increment {
-                    ast::BinaryOp::Add
-                } else {
-                    ast::BinaryOp::Subtract
-                };
-                let one = ast::Expr {
-                    kind: Kind::Integer {
-                        value: 1,
-                        unsigned: false,
-                    },
-                    span: expr.span,
-                };
-                Some(self.assign(target, Some(op), &one, expr.span))
-            }
-            _ => None,
-        }
-    }
-
-    /// An expression as a statement; `None` where it does nothing.
-    fn effect(&mut self, expr: &ast::Expr) -> Checked<Option<StatementKind>> {
-        if let Some(action) = self.action(expr) {
-            return action.map(Some);
-        }
-        let value = self.expression(expr)?;
-        // Its statements are what it is evaluated for.
-        if let ExprKind::Sequence { statements, .. } = value.kind {
-            return Ok(Some(StatementKind::Block(statements)));
-        }
-        let hint = match self.globals.infers_types {
-            true => format!("print it: print({})", self.source_like(expr)),
-            false => format!("record it: record({})", self.source_like(expr)),
-        };
-        let diagnostic = Diagnostic::warning(value.span, "Return value discarded: it is not used");
-        self.report(diagnostic.hint(hint));
-        Ok(None)
-    }
-
-    /// A few words that stand for an expression in a hint.
-    fn source_like(&self, expr: &ast::Expr) -> String {
-        match &expr.kind {
-            Kind::Identifier(name) => name.clone(),
-            Kind::Variable(name) => format!("${name}"),
-            Kind::Call { name, .. } => format!("{}(…)", name.node),
-            _ => "…".to_owned(),
-        }
     }
 
     fn unroll(&mut self, count: &ast::Expr, body: &Block, all: &mut Vec<Statement>) -> Checked<()> {
@@ -414,7 +352,7 @@ impl Checker<'_> {
     }
 
     /// `target = value`, `target += value`.
-    fn assign(
+    pub(super) fn assign(
         &mut self,
         target: &ast::Expr,
         op: Option<ast::BinaryOp>,

@@ -15,6 +15,7 @@ mod support;
 
 mod any_type;
 mod clearing;
+mod effects;
 mod histograms;
 mod keys;
 mod meaning;

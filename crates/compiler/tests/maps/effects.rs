@@ -1,0 +1,75 @@
+//! Expressions as statements: what they change is kept, under the conditions under which they are evaluated.
+
+use crate::sharing::Maps;
+
+/// What `@x` holds after a program ran once with 7 as `arg2`.
+#[track_caller]
+fn after(statements: &str) -> String {
+    let mut maps = Maps::program(&[&format!("{{ @x = 0; {statements} }}")]);
+    maps.run(0, 0, &[0, 0, 7]);
+    maps.text("x")
+}
+
+#[test]
+fn steps_below_an_operator_are_done() {
+    for (statements, x) in [
+        ("$n = 0; arg2 == 7 ? $n++ : $n--; @x = $n;", 1),
+        ("$n = 0; arg2 == 8 ? $n++ : $n--; @x = $n;", -1),
+        ("arg2 == 7 ? @x++ : @y++;", 1),
+        ("arg2 == 8 ? @x++ : @y++;", 0),
+        ("_ = arg2 == 7 ? @x++ : 0;", 1),
+        ("_ = @x++ + 1;", 1),
+        ("$n = 1; ($n++, 2); @x = $n;", 2),
+        ("$n = 1; -$n++; @x = $n;", 2),
+        ("{ @x = 1; @x++ };", 2),
+        ("_ = { @x = 1; @x++ };", 2),
+    ] {
+        assert_eq!(after(statements), format!("@x: {x}\n"), "{statements}");
+    }
+}
+
+#[test]
+fn blocks_below_an_operator_are_done() {
+    for (statements, x) in [
+        ("_ = { @x = 5; 1 } + 1;", 5),
+        ("arg2 == 7 && { @x = 2; 1 };", 2),
+        ("arg2 == 8 && { @x = 2; 1 };", 0),
+        ("arg2 == 7 || { @x = 2; 1 };", 0),
+        ("arg2 == 8 || { @x = 2; 1 };", 2),
+        ("arg2 == 7 && @x++ == 0 && @x++ == 1;", 2),
+        ("@m[{ @x = 3; 1 }]; @m[1] = 1;", 3),
+        ("arg2 ?: { @x = 4; 1 };", 0),
+        ("arg2 == 8 ?: { @x = 4; false };", 4),
+    ] {
+        assert_eq!(after(statements), format!("@x: {x}\n"), "{statements}");
+    }
+}
+
+#[test]
+fn deletions_below_an_operator_are_done() {
+    for statements in [
+        "arg2 == 7 ? delete(@m, 1) : false;",
+        "!delete(@m, 1);",
+        "_ = !delete(@m, 1);",
+        "_ = delete(@m, 1) && 1;",
+    ] {
+        let whole = format!("@m[1] = 1; {statements} @x = has_key(@m, 1) ? 1 : 2;");
+        assert_eq!(after(&whole), "@x: 2\n", "{statements}");
+    }
+}
+
+#[test]
+fn statements_can_be_chosen_between() {
+    for (statements, x) in [
+        ("arg2 == 7 ? { @x = 1; } : { @x = 2; };", 1),
+        ("arg2 == 8 ? { @x = 1 } : { @x = 2 };", 2),
+        ("arg2 == 7 ? clear(@m) : zero(@m); @m[1] = 1; @x = 3;", 3),
+        (
+            "arg2 == 8 ? clear(@m) : arg2 == 7 ? { @x = 4; } : { @x = 5; }; @m[1] = 1;",
+            4,
+        ),
+        ("_ = arg2 == 7 ? { @x = 1; } : { @x = 2; };", 1),
+    ] {
+        assert_eq!(after(statements), format!("@x: {x}\n"), "{statements}");
+    }
+}
