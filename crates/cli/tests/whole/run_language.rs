@@ -386,3 +386,12 @@ fn statements_are_chosen_between() {
         assert_eq!(printed(program), out, "{program}");
     }
 }
+
+/// A branch of `if comptime` that is not taken may be of any type, also where the `if` is a value.
+#[test]
+fn branches_not_taken_are_of_any_type() {
+    needs_tracing!();
+    let program = "macro f(x) { if comptime (is_str(x)) { strlen(x) } else { x } } \
+                   begin { print(f(\"abc\")); print(f(7)); exit(); }";
+    assert_eq!(printed(program), "3\n7");
+}

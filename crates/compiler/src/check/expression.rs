@@ -102,6 +102,14 @@ impl Checker<'_> {
                 let Some(otherwise) = otherwise else {
                     return Err(self.error(span, "\"if\" as a value needs an \"else\""));
                 };
+                if let Kind::Comptime(_) = condition.kind {
+                    // Only what is chosen is looked at: the other may not fit the types that were asked for.
+                    let chosen = match self.condition(condition)?.constant() {
+                        Some(0) => otherwise,
+                        _ => then,
+                    };
+                    return self.value_block(chosen);
+                }
                 self.ternary(condition, Some(&block(then)), &block(otherwise), span)
             }
             Kind::Comptime(inner) => {

@@ -73,3 +73,20 @@ fn statements_can_be_chosen_between() {
         assert_eq!(after(statements), format!("@x: {x}\n"), "{statements}");
     }
 }
+
+/// Of an `if` whose condition is known at once only what is chosen must fit.
+#[test]
+fn a_value_known_at_once_is_of_the_type_chosen() {
+    for (statements, x) in [
+        (
+            "@x = if comptime (sizeof(uint8) == 1) { 3 } else { strlen(4, 5) };",
+            3,
+        ),
+        (
+            "@x = if comptime (sizeof(uint8) == 2) { \"three\" } else { 4 };",
+            4,
+        ),
+    ] {
+        assert_eq!(after(statements), format!("@x: {x}\n"), "{statements}");
+    }
+}
