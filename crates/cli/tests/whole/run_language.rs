@@ -395,3 +395,15 @@ fn branches_not_taken_are_of_any_type() {
                    begin { print(f(\"abc\")); print(f(7)); exit(); }";
     assert_eq!(printed(program), "3\n7");
 }
+
+/// A map as an argument for an expression is its value.
+#[test]
+fn maps_are_values_where_macros_take_expressions() {
+    needs_tracing!();
+    let program = "macro f(m) { m } macro g(m) { print(m); } \
+                   begin { @y = 5; print(f(@y)); g(@y); clear(@y); exit(); }";
+    assert_eq!(printed(program), "5\n5");
+    let program = "macro f(m) { (sizeof(m), is_integer(m), is_unsigned_integer(m)) } \
+                   begin { @y = (uint16)5; print(f(@y)); clear(@y); exit(); }";
+    assert_eq!(printed(program), "(2, true, true)");
+}

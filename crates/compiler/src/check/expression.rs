@@ -381,6 +381,11 @@ impl Checker<'_> {
 
     /// The type of a value, which is not calculated: a map's as narrow as all that is stored in it.
     fn type_of(&mut self, value: &ast::Expr) -> Checked<Type> {
+        if let ast::ExprKind::Block(block) = &value.kind
+            && let (Some(inner), true) = (&block.value, block.statements.is_empty())
+        {
+            return self.type_of(inner);
+        }
         if let ast::ExprKind::Map { name, .. } = &value.kind
             && let Some(inferred) = self.globals.shapes.stored_type(name)
         {

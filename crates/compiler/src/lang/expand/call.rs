@@ -3,7 +3,7 @@
 use super::rewrite::Expander;
 use super::scope::{Call, MacroArgument, Scope};
 use crate::builtin;
-use crate::lang::ast::{Arg, Expr, ExprKind, Macro, MacroParameter, MacroParameterKind, Span};
+use crate::lang::ast::{Arg, Expr, ExprKind, Macro, MacroParameter, MacroParameterKind, Span, ValueBlock};
 use crate::lang::diag::Diagnostic;
 use std::collections::BTreeMap;
 
@@ -81,6 +81,21 @@ impl Expander<'_> {
             }
             (MacroParameterKind::Map, ExprKind::Map { name, keys }) if keys.is_empty() => {
                 return MacroArgument::Map(name.clone());
+            }
+            // A parameter without a sign is a value: of a map without keys, what it holds, as `{ @x }` is.
+            (MacroParameterKind::Expression, ExprKind::Map { keys, .. }) if keys.is_empty() => {
+                let span = expr.span;
+                let block = ValueBlock {
+                    statements: Vec::new(),
+                    value: Some(Box::new(expr)),
+                    span,
+                };
+                let kind = ExprKind::Block(block);
+                return MacroArgument::Expr {
+                    expr: Expr { kind, span },
+                    height: height + 1,
+                    nodes: nodes + 1,
+                };
             }
             (MacroParameterKind::Expression, _) => {
                 return MacroArgument::Expr { expr, height, nodes };
