@@ -407,3 +407,13 @@ fn maps_are_values_where_macros_take_expressions() {
                    begin { @y = (uint16)5; print(f(@y)); clear(@y); exit(); }";
     assert_eq!(printed(program), "(2, true, true)");
 }
+
+/// `BPFTRACE_HAVE_BTF` is defined where the kernel says what its types are.
+#[test]
+fn types_of_the_kernel_are_known_to_the_preprocessor() {
+    needs_tracing!();
+    let has = std::path::Path::new("/sys/kernel/btf/vmlinux").exists();
+    let program =
+        "#ifdef BPFTRACE_HAVE_BTF\n#define Q 1\n#else\n#define Q 0\n#endif\nbegin { print(Q); exit(); }";
+    assert_eq!(printed(program), u8::from(has).to_string());
+}

@@ -3,6 +3,7 @@
 use super::files::ScriptFiles;
 use super::options::Options;
 use crate::exit::{Exit, Failure};
+use kestrel::kernel::Host;
 use kestrel::language::Diagnostic;
 use kestrel::language::config::{Config, MissingProbes};
 use kestrel::language::expand::Inputs;
@@ -32,12 +33,17 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
         .copied()
         .chain([("<command>", own.as_str())])
         .collect();
+    let has_types = Host::default().path("/sys/kernel/btf/vmlinux").exists();
+    let defined: &[(&str, &str)] = match has_types {
+        true => &[("BPFTRACE_HAVE_BTF", "1")],
+        false => &[],
+    };
     let inputs = Inputs {
+        defined,
         positional: &positional,
         named: &named,
         files: &files,
         library: &library,
-        ..Inputs::default()
     };
     let text = options.include.iter().rfold(text, |text, header| {
         format!("#include <{}>\n{text}", header.display())
