@@ -83,7 +83,6 @@ fn checked(
     event: &EventClass,
 ) -> Bound<CheckedProbe> {
     let probe = ast::Probe {
-        name: None,
         events: Vec::new(),
         predicate,
         block,

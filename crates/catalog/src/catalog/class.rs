@@ -370,6 +370,7 @@ fn spec_of(kind: &str, span: Span) -> EventSpec {
         span,
     };
     EventSpec {
+        name: None,
         parts: vec![part],
         span,
     }

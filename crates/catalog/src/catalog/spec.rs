@@ -29,6 +29,7 @@ pub(super) fn with_kind(spec: &EventSpec, kind: &str) -> EventSpec {
     }];
     parts.extend(spec.parts.iter().cloned());
     EventSpec {
+        name: None,
         parts,
         span: spec.span,
     }

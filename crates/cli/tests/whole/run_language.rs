@@ -417,3 +417,13 @@ fn types_of_the_kernel_are_known_to_the_preprocessor() {
         "#ifdef BPFTRACE_HAVE_BTF\n#define Q 1\n#else\n#define Q 0\n#endif\nbegin { print(Q); exit(); }";
     assert_eq!(printed(program), u8::from(has).to_string());
 }
+
+/// Each event of a list may have a name before it.
+#[test]
+fn events_of_a_list_have_names() {
+    needs_tracing!();
+    assert_eq!(
+        printed("a=begin, b = end { print(probe); exit(); }"),
+        "begin\nend"
+    );
+}

@@ -208,8 +208,6 @@ pub struct Table {
 /// Events, an optional predicate, an optional block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
-    /// `name =` before the events.
-    pub name: Option<Spanned<String>>,
     /// At least one.
     pub events: Vec<EventSpec>,
     /// The predicate between slashes.
@@ -225,9 +223,11 @@ pub struct Probe {
 /// An event's name as typed, cut at its colons; what the parts mean is the catalog's business.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventSpec {
+    /// `name =` before the event.
+    pub name: Option<Spanned<String>>,
     /// `kprobe`, `vfs_*`; `tracepoint`, `sched`, `sched_switch`; `sched`, `sched_switch`; `interval`, `s`, `1`; `BEGIN`.
     pub parts: Vec<EventPart>,
-    /// The place of the whole specification.
+    /// The place of the whole specification, without its name.
     pub span: Span,
 }
 

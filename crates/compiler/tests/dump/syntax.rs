@@ -112,10 +112,10 @@ fn settings(all: &[(Spanned<String>, Expr)]) -> String {
 pub(crate) fn probe(probe: &Probe, depth: usize) -> String {
     let pad = "  ".repeat(depth);
     let mut out = String::new();
-    if let Some(name) = &probe.name {
-        out += &format!("{pad}name {}\n", name.node);
-    }
     for event in &probe.events {
+        if let Some(name) = &event.name {
+            out += &format!("{pad}name {}\n", name.node);
+        }
         let parts: Vec<String> = event
             .parts
             .iter()

@@ -109,7 +109,6 @@ impl<'a> Expander<'a> {
     fn probe(&mut self, probe: &Probe) -> Probe {
         let scope = &Scope::Script;
         Probe {
-            name: probe.name.clone(),
             events: probe.events.iter().map(|event| self.event(event)).collect(),
             predicate: probe
                 .predicate

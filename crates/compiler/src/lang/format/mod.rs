@@ -276,14 +276,14 @@ impl<'a> Printer<'a> {
 
     fn probe(&mut self, probe: &Probe) {
         self.line(probe.span.start);
-        if let Some(name) = &probe.name {
-            let name = format!("{} = ", name.node);
-            self.out.push_str(&name);
-        }
         for (index, event) in probe.events.iter().enumerate() {
             if index > 0 {
                 self.out.push_str(",\n");
                 self.indent();
+            }
+            if let Some(name) = &event.name {
+                let name = format!("{} = ", name.node);
+                self.out.push_str(&name);
             }
             let text = self.event(event);
             self.out.push_str(text);

@@ -57,7 +57,11 @@ impl Parser<'_> {
                     .hint("events are spelled like kprobe:vfs_read or sched:sched_switch"),
             );
         }
-        Some(EventSpec { parts, span: whole })
+        Some(EventSpec {
+            name: None,
+            parts,
+            span: whole,
+        })
     }
 
     /// Text up to the next colon or the end of the name.

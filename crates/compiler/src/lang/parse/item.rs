@@ -2,8 +2,8 @@
 
 use super::{Lost, Parsed, Parser};
 use crate::lang::ast::{
-    BinaryOp, Block, Buffer, Expr, ExprKind, Item, Macro, MacroParameter, MacroParameterKind, MapDeclaration,
-    Probe, Script, Span, Spanned, Statement, StatementKind, Subprogram, Table, ValueBlock,
+    BinaryOp, Block, Buffer, EventSpec, Expr, ExprKind, Item, Macro, MacroParameter, MacroParameterKind,
+    MapDeclaration, Probe, Script, Span, Spanned, Statement, StatementKind, Subprogram, Table, ValueBlock,
 };
 use crate::lang::diag::Diagnostic;
 use crate::lang::lexer::TokenKind;
@@ -353,10 +353,10 @@ impl Parser<'_> {
     /// Events, an optional predicate, an optional block.
     pub(super) fn probe(&mut self, place: ItemPlace) -> Probe {
         let start = self.start();
-        let name = self.argument_name();
         let mut events = Vec::new();
         loop {
-            events.extend(self.event());
+            let name = self.argument_name();
+            events.extend(self.event().map(|event| EventSpec { name, ..event }));
             if !self.eat(",") {
                 break;
             }
@@ -383,7 +383,6 @@ impl Parser<'_> {
             None
         };
         Probe {
-            name,
             events,
             predicate,
             block,
