@@ -427,3 +427,45 @@ fn events_of_a_list_have_names() {
         "begin\nend"
     );
 }
+
+/// Names of errors, signals and system calls are strings where their number is known, and are compared with strings everywhere.
+#[test]
+fn names_of_numbers_are_strings() {
+    needs_tracing!();
+    for (statements, out) in [
+        ("print(syscall_name(0) == \"read\");", "true"),
+        (
+            "$n = 2; print(strerror($n) == \"No such file or directory\");",
+            "true",
+        ),
+        (
+            "$n = -2; print(strerror($n) != \"No such file or directory\");",
+            "false",
+        ),
+        (
+            "$n = 0; print((syscall_name($n) == \"read\", syscall_name($n) == \"write\"));",
+            "(true, false)",
+        ),
+        ("$n = 9; print(signal_name($n) == \"no such signal\");", "false"),
+        ("print(strlen(syscall_name(0)));", "4"),
+        ("print(str_concat(syscall_name(0), \"x\"));", "readx"),
+        ("print(str(strerror(2)));", "No such file or directory"),
+        ("@[syscall_name(0)] = 1; print(@[\"read\"]); clear(@);", "1"),
+        ("$s = \"abc\"; $s = syscall_name(0); print($s);", "read"),
+        ("$x = pid ? syscall_name(0) : \"none\"; print($x);", "read"),
+        (
+            "$n = 1; $s = syscall_name(0); print($s); $s = syscall_name($n); print($s);",
+            "read\nwrite",
+        ),
+        (
+            "$n = 1; @a = strerror(2); @a = strerror($n); print(@a); clear(@a);",
+            "Operation not permitted",
+        ),
+    ] {
+        assert_eq!(
+            printed(&format!("begin {{ {statements} exit(); }}")),
+            out,
+            "{statements}"
+        );
+    }
+}
