@@ -1,8 +1,8 @@
 //! Values as what holds them: the type in which a variable, a map or a tuple keeps one, and the value made to fit.
 
 use super::checker::{Checked, Checker};
-use super::number_name::as_number;
-use super::shape::{held_stack, is_number, join, join_integers};
+use super::number_name::{as_number, is_number};
+use super::shape::{held_stack, join, join_integers};
 use super::tree::{
     Access, Expr, ExprKind, Pointee, Pointer, Statement, StatementKind, TupleMember, TupleType, Type,
     VariableId,

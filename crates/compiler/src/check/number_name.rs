@@ -1,7 +1,6 @@
 //! Names of numbers as strings: errors, signals and system calls.
 
 use super::checker::{Checked, Checker};
-use super::shape::is_number;
 use super::tree::{CompareOp, Expr, ExprKind, Statement, StatementKind, Type};
 use super::value::{comparison, constant};
 use crate::lang::ast::Span;
@@ -25,6 +24,11 @@ pub(crate) fn name_of(what: &Named, number: i32) -> Option<String> {
 fn numbers_of(what: &Named, name: &[u8]) -> Vec<i32> {
     let has = |number: &i32| name_of(what, *number).is_some_and(|own| own.as_bytes() == name);
     NUMBERS.filter(has).collect()
+}
+
+/// Whether values of this kind are numbers of errors, signals or system calls.
+pub(super) fn is_number(what: &Named) -> bool {
+    matches!(what, Named::Error | Named::Signal | Named::SystemCall)
 }
 
 /// A name as its number.

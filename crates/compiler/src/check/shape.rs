@@ -1,8 +1,9 @@
 //! Types of variables and maps, inferred over all their uses: each use widens it, and sources are checked again until nothing grows any more.
 
+use super::number_name::is_number;
 use super::tree::{Pointee, Pointer, Show, TupleMember, TupleType, Type};
 use kestrel_trace::aggregate::Aggregation;
-use kestrel_trace::layout::{Base, EventName, FieldType, Frames, HeldStack, Named, Space, StackMode};
+use kestrel_trace::layout::{Base, EventName, FieldType, Frames, HeldStack, Space, StackMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -224,11 +225,6 @@ pub(super) fn join_integers(a: &Type, b: &Type) -> Type {
             false => Show::Number(Base::Decimal),
         },
     }
-}
-
-/// Whether values of this kind are numbers of errors, signals or system calls.
-pub(super) fn is_number(what: &Named) -> bool {
-    matches!(what, Named::Error | Named::Signal | Named::SystemCall)
 }
 
 /// Type for an unsigned value and a number that is not negative.
