@@ -1,7 +1,6 @@
 //! Values as what holds them: the type in which a variable, a map or a tuple keeps one, and the value made to fit.
 
 use super::checker::{Checked, Checker};
-use super::number_name::{as_number, is_number};
 use super::shape::{held_stack, join, join_integers};
 use super::tree::{
     Access, Expr, ExprKind, Pointee, Pointer, Statement, StatementKind, TupleMember, TupleType, Type,
@@ -84,7 +83,6 @@ impl Checker<'_> {
                 self.converted(value, ty.clone(), span)
             }
             (Type::CharArray { .. }, from) if from.is_string() => value,
-            (Type::Named(what), from) if from.is_string() && is_number(what) => as_number(what, &value)?,
             (Type::Tuple(to), Type::Tuple(from)) if to.members.len() == from.members.len() => {
                 if to == from {
                     return Some(value);

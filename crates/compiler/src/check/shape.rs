@@ -1,6 +1,5 @@
 //! Types of variables and maps, inferred over all their uses: each use widens it, and sources are checked again until nothing grows any more.
 
-use super::number_name::is_number;
 use super::tree::{Pointee, Pointer, Show, TupleMember, TupleType, Type};
 use kestrel_trace::aggregate::Aggregation;
 use kestrel_trace::layout::{Base, EventName, FieldType, Frames, HeldStack, Space, StackMode};
@@ -97,12 +96,6 @@ pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
     Some(match (a, b) {
         (Type::Integer { .. }, Type::Integer { .. }) => join_integers(a, b),
         (Type::CharArray { size: a }, Type::CharArray { size: b }) => Type::CharArray { size: *a.max(b) },
-        // Names that the text has are kept as their numbers, too.
-        (Type::Named(what), Type::CharArray { .. }) | (Type::CharArray { .. }, Type::Named(what))
-            if is_number(what) =>
-        {
-            Type::Named(what.clone())
-        }
         (Type::Pointer(a), Type::Pointer(b)) => {
             let same = (a.to, a.levels, a.space) == (b.to, b.levels, b.space);
             let plain = |p: &Pointer| p.to == Pointee::Unknown && p.levels == 0;

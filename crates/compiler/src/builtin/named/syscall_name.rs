@@ -1,7 +1,9 @@
 //! The built-in `syscall_name`: the name of a system call.
 
-use super::made::named_number;
+use super::made::named;
 use crate::builtin::row::{Builtin, BuiltinKind};
+use crate::check::tree::Type;
+use crate::check::value::narrowed;
 use kestrel_trace::layout::Named;
 
 pub(crate) static SYSCALL_NAME: Builtin = Builtin {
@@ -14,6 +16,9 @@ pub(crate) static SYSCALL_NAME: Builtin = Builtin {
         let Some(number) = args.first() else {
             return Err(checker.error(usage.span, "a number is missing"));
         };
-        named_number(checker, Named::SystemCall, number, usage.span)
+        let number = checker.scalar(number)?;
+        let span = number.span;
+        let part = narrowed(number, Type::integer(4, false), span);
+        Ok(named(Named::SystemCall, vec![part], usage.span))
     }),
 };
