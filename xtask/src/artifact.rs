@@ -230,7 +230,8 @@ fn programs(profile: Profile, packages: &[&str]) -> Result<Base> {
 /// Builds `kestrel` as packages carry it.
 pub(crate) fn shipped() -> Result<PathBuf> {
     // Relocations in their packed form: 0.6 MB less. The start code of a static binary applies them itself, whatever C library the machine has.
-    let packed = ["-C", "link-arg=-Wl,-z,pack-relative-relocs"];
+    // Functions of the same code become one: 0.16 MB less. Nothing here tells functions apart by their addresses.
+    let packed = ["-C", "link-arg=-Wl,-z,pack-relative-relocs,--icf=all"];
     let rustc = ["rustc", "--bin", "kestrel", "-p", PACKAGES[0]];
     let built = build_with(Profile::Shipped, &rustc, &packed)?;
     let kestrel = built.into_iter().find(|built| built.name == "kestrel");
