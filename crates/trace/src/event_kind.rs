@@ -111,7 +111,7 @@ impl EventKindNames {
         }
     }
 
-    const fn without(self, optional: Optional) -> Self {
+    const fn may_leave_out(self, optional: Optional) -> Self {
         Self { optional, ..self }
     }
 
@@ -148,10 +148,10 @@ kinds! {
     FEXIT = Kind::new("fexit", &["fr", "kretfunc"]).on(Subject::Function).seen_by(SeenBy::Fexit);
     UPROBE = Kind::new("uprobe", &["u"]).on(Subject::FileFunction).seen_by(SeenBy::Kprobe).returns("uretprobe");
     URETPROBE = Kind::new("uretprobe", &["ur"]).on(Subject::FileFunction).seen_by(SeenBy::Kretprobe);
-    USDT = Kind::new("usdt", &["U"]).on(Subject::FileProbe).seen_by(SeenBy::Kprobe).without(Optional::Provider);
+    USDT = Kind::new("usdt", &["U"]).on(Subject::FileProbe).seen_by(SeenBy::Kprobe).may_leave_out(Optional::Provider);
     WATCHPOINT = Kind::new("watchpoint", &["w"]).on(Subject::Path).seen_by(SeenBy::PerfEvent);
-    HARDWARE = Kind::new("hardware", &["h"]).seen_by(SeenBy::PerfEvent).without(Optional::Count);
-    SOFTWARE = Kind::new("software", &["s"]).seen_by(SeenBy::PerfEvent).without(Optional::Count);
+    HARDWARE = Kind::new("hardware", &["h"]).seen_by(SeenBy::PerfEvent).may_leave_out(Optional::Count);
+    SOFTWARE = Kind::new("software", &["s"]).seen_by(SeenBy::PerfEvent).may_leave_out(Optional::Count);
     PROFILE = Kind::new("profile", &["p"]).seen_by(SeenBy::PerfEvent);
     INTERVAL = Kind::new("interval", &["i"]).seen_by(SeenBy::PerfEvent);
     CLASS = Kind::new("class", &[]).not_in_scripts();

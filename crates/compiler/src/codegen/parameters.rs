@@ -148,6 +148,24 @@ mod tests {
     use Reg::*;
     use kestrel_bpf::helper;
 
+    /// A function of two parameters, in registers 2 and 3, that are kept in `slot`, at `base`; and the places of its values, all but `base` nowhere.
+    fn of_two(b: Builder, slot: Slot, base: Vreg) -> (Function, Vec<Location>) {
+        let mut function = b.finish();
+        function.parameters = Some(Parameters {
+            slot,
+            first: 2,
+            count: 2,
+        });
+        let all = usize::try_from(function.vregs).unwrap();
+        let mut places: Vec<Location> = (0..all).map(|_| Location::Nowhere).collect();
+        places[base.0 as usize] = Location::Again(Op::SlotAddress {
+            dst: base,
+            slot,
+            offset: 0,
+        });
+        (function, places)
+    }
+
     /// What a function of two parameters, in registers 2 and 3, takes from these: by instruction, and whether each is stored. `reads` are the parameters that
     /// it loads one after the other, with the register that each load goes to; `None` puts a call of a helper between them.
     fn loads(reads: &[Option<(usize, Reg)>]) -> (Vec<Option<Reg>>, [bool; 2]) {
@@ -168,19 +186,7 @@ mod tests {
             }
         }
         b.exit(last);
-        let mut function = b.finish();
-        function.parameters = Some(Parameters {
-            slot,
-            first: 2,
-            count: 2,
-        });
-        let all = usize::try_from(function.vregs).unwrap();
-        let mut places: Vec<Location> = (0..all).map(|_| Location::Nowhere).collect();
-        places[base.0 as usize] = Location::Again(Op::SlotAddress {
-            dst: base,
-            slot,
-            offset: 0,
-        });
+        let (function, mut places) = of_two(b, slot, base);
         for (v, to) in registers {
             places[v.0 as usize] = Location::Reg(to);
         }
@@ -250,19 +256,7 @@ mod tests {
         let base = b.slot_address(slot, 0);
         let loaded = b.load(Width::B8, base, 0);
         b.jump(BlockId(0));
-        let mut function = b.finish();
-        function.parameters = Some(Parameters {
-            slot,
-            first: 2,
-            count: 2,
-        });
-        let all = usize::try_from(function.vregs).unwrap();
-        let mut places: Vec<Location> = (0..all).map(|_| Location::Nowhere).collect();
-        places[base.0 as usize] = Location::Again(Op::SlotAddress {
-            dst: base,
-            slot,
-            offset: 0,
-        });
+        let (function, mut places) = of_two(b, slot, base);
         places[loaded.0 as usize] = Location::Reg(R6);
         let found = RegisterLoads::of(&function, &Allocation { places });
         assert_eq!(found.by(BlockId(0), 1), None);

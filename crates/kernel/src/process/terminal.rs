@@ -21,12 +21,12 @@ pub struct TerminalSignals {
 impl TerminalSignals {
     /// From now on `SIGINT`, `SIGTERM` and `SIGHUP` ask for the end, `SIGTSTP` for a pause, instead of having their way with the process.
     ///
-    /// A second signal that asks for the end ends the process at once: while a view fills the terminal ([`TerminalSignals::set_full_screen`]) it gets the settings back that
-    /// it has now, and `farewell` is written to it. The same is done before `SIGQUIT` ends the process.
+    /// A second signal that asks for the end, and `SIGQUIT`, end the process at once: while a view fills the terminal ([`TerminalSignals::set_full_screen`]),
+    /// the terminal first gets `closing_sequence` and the settings that it has now.
     ///
     /// # Errors
     /// [`Error::System`]: `ENOTTY` where it is no terminal.
-    pub fn install(terminal: BorrowedFd<'_>, farewell: &'static [u8]) -> Result<Self> {
+    pub fn install(terminal: BorrowedFd<'_>, closing_sequence: &'static [u8]) -> Result<Self> {
         let failed = |error| Error::system("watch for", "signals", error);
         let ended = Arc::new(AtomicBool::new(false));
         let paused = Arc::new(AtomicBool::new(false));
@@ -44,7 +44,7 @@ impl TerminalSignals {
                     return;
                 }
                 if full_screen.load(Ordering::Relaxed) {
-                    give_back(terminal.as_fd(), farewell, &settings);
+                    give_back(terminal.as_fd(), closing_sequence, &settings);
                 }
                 // SAFETY: it ends the process, and signal-safety(7) allows it.
                 unsafe { libc::_exit(128 + signal) }
@@ -56,7 +56,7 @@ impl TerminalSignals {
             let full_screen = full_screen.clone();
             move || {
                 if full_screen.load(Ordering::Relaxed) {
-                    give_back(terminal.as_fd(), farewell, &settings);
+                    give_back(terminal.as_fd(), closing_sequence, &settings);
                 }
                 let _ = signal_hook::low_level::emulate_default_handler(libc::SIGQUIT);
             }
@@ -130,11 +130,11 @@ impl TerminalSignals {
 }
 
 /// Gives a terminal its settings back, by system calls that signal-safety(7) allows.
-fn give_back(terminal: BorrowedFd<'_>, farewell: &[u8], settings: &libc::termios) {
+fn give_back(terminal: BorrowedFd<'_>, closing_sequence: &[u8], settings: &libc::termios) {
     let fd = terminal.as_raw_fd();
     // SAFETY: the kernel reads memory that lives as long as the call.
     unsafe {
-        libc::write(fd, farewell.as_ptr().cast(), farewell.len());
+        libc::write(fd, closing_sequence.as_ptr().cast(), closing_sequence.len());
         libc::tcsetattr(fd, libc::TCSANOW, settings);
     }
 }

@@ -184,12 +184,12 @@ mod tests {
             pairing.add((tid, tid), time, moment, &mut |call| done.push(call));
         }
         pairing.finish(&mut |call| done.push(call));
-        let told: Vec<_> = done
+        let ends: Vec<_> = done
             .iter()
             .map(|call| (call.tid, call.signature.own_name(), call.end, call.duration()))
             .collect();
         assert_eq!(
-            told,
+            ends,
             [
                 (1, "read", End::Returned(5), None),
                 (1, "read", End::Returned(3), Some(2)),
@@ -226,7 +226,7 @@ mod tests {
         }
         pairing.end(3, &mut |call| done.push(call));
         pairing.finish(&mut |call| done.push(call));
-        let told: Vec<_> = done
+        let ends: Vec<_> = done
             .iter()
             .map(|call| {
                 (
@@ -239,7 +239,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            ends,
             [
                 (1, "read", End::Returned(7), 1, Some(9)),
                 (2, "write", End::Returned(1), 0, Some(9)),
@@ -286,12 +286,12 @@ mod tests {
         pairing.end(2, &mut |call| done.push(call));
         pairing.end(1, &mut |call| done.push(call));
         pairing.finish(&mut |call| done.push(call));
-        let told: Vec<_> = done
+        let ends: Vec<_> = done
             .iter()
             .map(|call| (call.signature.call.as_str(), call.end))
             .collect();
         assert_eq!(
-            told,
+            ends,
             [
                 ("rt_sigreturn", End::Returned(5)),
                 ("execve", End::Returned(0)),
