@@ -200,6 +200,11 @@ fn what_others_could_have_written_has_no_commands_run() {
         "{}",
         refused.err
     );
+    let reads = "table t { sched:sched_process_exec { cat(\"/etc/shadow\") } }\n";
+    std::fs::write("/tmp/eve/reads.kst", reads).unwrap();
+    let refused = kestrel(&["trace", "--table", "/tmp/eve/reads.kst", "--duration", "1"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(refused.err.contains("may not have files read"), "{}", refused.err);
     assert!(
         kestrel(&["status"]).err.contains("no session"),
         "none of them was started"

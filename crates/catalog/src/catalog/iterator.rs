@@ -111,7 +111,7 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Result<Resolved> {
     let there: Vec<String> = pointers
         .map(|field| format!("args.{} != 0", field.name))
         .collect();
-    let process = catalog.script().and_then(|view| view.process);
+    let process = catalog.script().and_then(|view| view.command.or(view.process));
     let program = ProgramKind::Iterator;
     let strategies = [true, false].map(|direct| Strategy {
         mechanism: Mechanism::Iterator(attach::Iterator {

@@ -57,9 +57,17 @@ fn diagnose(parsed: &VerifierLog, source: &str, code: &Code) -> Diagnostic {
         }
         _ => format!("it said `{words}`"),
     };
-    diagnostic
-        .hint(last)
-        .hint("the text passed Kestrel's own checks: please report it with the output of the same command and --dry-run -v")
+    diagnostic.hint(last).hint(advice(parsed))
+}
+
+/// What to do about a refusal: another function where the kernel has a list of those that may call a helper.
+fn advice(parsed: &VerifierLog) -> &'static str {
+    let is_listed = last_words(parsed).contains("call is not allowed in probe");
+    if is_listed && parsed.text.contains("bpf_d_path") {
+        return "the kernel lets path() run in a few of its functions: security_file_open, security_file_permission, security_inode_getattr, \
+            vfs_truncate, vfs_fallocate, vfs_getattr, dentry_open and filp_close, as far as it has them, and in iterators";
+    }
+    "the text passed Kestrel's own checks: please report it with the output of the same command and --dry-run -v"
 }
 
 /// The last line of the verifier's message; empty where an older kernel gives none.
@@ -80,5 +88,24 @@ fn whole(source: &str) -> SourceRange {
     SourceRange {
         start: 0,
         end: source.len() as u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_is_answered_with_the_functions_that_the_kernel_allows_it() {
+        let log = "156: (85) call bpf_d_path#147\nhelper call is not allowed in probe\nprocessed 100 insns (limit 1000000)\n";
+        let code = Code::default();
+        let why = |log: &str| Rejection::new("fentry:f", "", &code, Errno::EINVAL, log.to_owned()).diagnostic;
+        let hints = why(log).hints.join(" ");
+        assert!(
+            hints.contains("security_file_open") && !hints.contains("report"),
+            "{hints}"
+        );
+        let other = why(&log.replace("d_path", "get_stack")).hints.join(" ");
+        assert!(other.contains("please report it"), "{other}");
     }
 }

@@ -254,6 +254,11 @@ fn iterators_walk_once() {
     let out = Place::new().run(&own).succeeds().out;
     assert!(out.starts_with(&begin) && !out.contains("@[false]: "), "{out}");
     assert!(out.contains("@[true]: "), "{out}");
+    // With -c they walk the command, which runs by then.
+    let program = "iter:task { printf(\"%s %d\\n\", ctx.task.comm, ctx.task.pid == cpid); }";
+    let run = ["run", "-q", "-c", "sleep 1", "-e", program];
+    let out = Place::new().run(&run).succeeds().out;
+    assert_eq!(out.trim(), "sleep 1");
 }
 
 /// A declared map that evicts holds the newest keys and loses no update.

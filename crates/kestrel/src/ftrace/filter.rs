@@ -133,7 +133,9 @@ impl Reader<'_> {
             (Token::Word(word), place) => {
                 number_compared((&subject, kind), (operator, operator_at), &word, place)?
             }
-            (Token::Cpus(cpus), place) => cpus_compared(&subject, operator, &cpus, place)?,
+            (Token::Cpus(cpus), place) => {
+                cpus_compared((&subject, kind), (operator, operator_at), &cpus, place)?
+            }
             (_, place) => return Err(Diagnostic::error(place, "a value should stand here")),
         };
         self.out.push_str(&compared);
@@ -230,25 +232,61 @@ fn number_compared(
 }
 
 /// `CPU & CPUS{0-3}`: one of these. A set is compared by `==` and `!=`, too: a single CPU equals one of one CPU only.
-fn cpus_compared(subject: &str, operator: &str, cpus: &str, place: Span) -> Result<String, Diagnostic> {
-    let (compare, joint) = match operator {
-        "&" => ("==", " || "),
-        "==" => ("==", " && "),
-        "!=" => ("!=", " || "),
-        _ => {
-            return Err(Diagnostic::error(
-                place,
-                "CPUS{…} stands behind &, == and != only",
-            ));
-        }
-    };
-    let list = CpuList::parse(cpus).map_err(|error| Diagnostic::error(place, error.to_string()))?;
-    let one = |cpu: u32| format!("{subject} {compare} {cpu}");
-    let some: Vec<String> = list.iter().map(one).collect();
-    match some.is_empty() {
-        true => Err(Diagnostic::error(place, "no CPU is named")),
-        false => Ok(format!("({})", some.join(joint))),
+fn cpus_compared(
+    (subject, kind): (&str, Subject),
+    (operator, operator_at): (&str, Span),
+    cpus: &str,
+    place: Span,
+) -> Result<String, Diagnostic> {
+    if matches!(kind, Subject::Text | Subject::Address) {
+        return Err(Diagnostic::error(
+            place,
+            "CPUS{…} is for numbers, and this field is none",
+        ));
     }
+    let list = CpuList::parse(cpus).map_err(|error| Diagnostic::error(place, error.to_string()))?;
+    let none = || Diagnostic::error(place, "no CPU is named");
+    // Two of the set are as good as all of them: nothing equals both.
+    let both = |joint: &str| {
+        let first = list.iter().take(2);
+        let compared: Vec<String> = first.map(|cpu| format!("{subject} {operator} {cpu}")).collect();
+        (!compared.is_empty()).then(|| format!("({})", compared.join(joint)))
+    };
+    match operator {
+        "&" => one_of_cpus(subject, &list).ok_or_else(none),
+        "==" => both(" && ").ok_or_else(none),
+        "!=" => both(" || ").ok_or_else(none),
+        _ => Err(Diagnostic::error(
+            operator_at,
+            "CPUS{…} stands behind &, == and != only",
+        )),
+    }
+}
+
+/// Condition that `subject` is one of these CPUs, by runs: a machine may have hundreds. `None` where there are none.
+pub(crate) fn one_of_cpus(subject: &str, list: &CpuList) -> Option<String> {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for cpu in list.iter() {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => runs.push((cpu, cpu)),
+        }
+    }
+    let run = |(first, last): &(u32, u32)| match first == last {
+        true => format!("{subject} == {first}"),
+        false => format!("({subject} >= {first} && {subject} <= {last})"),
+    };
+    let any: Vec<String> = runs.iter().map(run).collect();
+    (!any.is_empty()).then(|| any_of(&any))
+}
+
+/// Alternatives in brackets, halved where there are many: one after another they nest deeper than the parser goes.
+fn any_of(conditions: &[String]) -> String {
+    if conditions.len() <= 16 {
+        return format!("({})", conditions.join(" || "));
+    }
+    let (first, second) = conditions.split_at(conditions.len() / 2);
+    format!("({} || {})", any_of(first), any_of(second))
 }
 
 /// A number as `kstrtoll` takes it: decimal, hexadecimal (0x), octal (0).
@@ -299,12 +337,13 @@ mod tests {
                 "comm == \"sh\" && COMM == \"ps\"",
                 "args.comm == \"sh\" && comm == \"ps\"",
             ),
-            ("CPU & CPUS{0,2-3}", "(cpu == 0 || cpu == 2 || cpu == 3)"),
+            ("CPU & CPUS{0,2-3}", "(cpu == 0 || (cpu >= 2 && cpu <= 3))"),
+            ("CPU & CPUS{0-511}", "((cpu >= 0 && cpu <= 511))"),
             (
                 "CPU == CPUS{1} || CPU != CPUS{0-1}",
                 "(cpu == 1) || (cpu != 0 || cpu != 1)",
             ),
-            ("CPU == CPUS{0-1}", "(cpu == 0 && cpu == 1)"),
+            ("CPU == CPUS{0-127}", "(cpu == 0 && cpu == 1)"),
             ("prev_pid >= -1", "args.prev_pid >= -1"),
         ] {
             assert_eq!(
@@ -326,6 +365,8 @@ mod tests {
             ("prev_pid == ", 12, "value is missing"),
             ("prev_pid == sh", 12, "no number"),
             ("prev_comm == 3", 13, "is a string"),
+            ("COMM & CPUS{0}", 7, "for numbers"),
+            ("CPU < CPUS{0}", 4, "&, == and != only"),
             ("prev_pid == \"sh\"", 12, "is a number"),
             ("prev_comm < \"sh\"", 10, "strings have no <"),
             ("prev_pid ~ 3", 9, "string in quotes"),
@@ -342,6 +383,13 @@ mod tests {
             assert_eq!(failure.span.start, start, "{filter}: {}", failure.message);
         }
         assert!(predicate(&"(".repeat(10_000), None).is_err());
+        let odd: Vec<String> = (0..512).map(|cpu| (2 * cpu + 1).to_string()).collect();
+        let odd = CpuList::parse(&odd.join(",")).unwrap();
+        let condition = one_of_cpus("cpu", &odd).unwrap();
+        let deep = condition.bytes().take_while(|byte| *byte == b'(').count();
+        assert!(deep <= 8, "{condition}");
+        assert_eq!(condition.matches("cpu == ").count(), 512);
+        assert_eq!(one_of_cpus("cpu", &CpuList::default()), None);
         assert!(predicate(&"!".repeat(10_000), None).is_err());
     }
 }

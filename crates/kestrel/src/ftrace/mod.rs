@@ -7,3 +7,4 @@ mod token;
 
 pub use apply::filtered;
 pub use event_list::{LARGEST_LIST, listed};
+pub(crate) use filter::one_of_cpus;

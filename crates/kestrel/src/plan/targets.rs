@@ -1,9 +1,9 @@
 //! Events of the traced targets: those of their threads, and those about their threads, which other tasks cause: a wakeup, the switch to one, a signal.
 
 use super::source::Options;
+use crate::ftrace::one_of_cpus;
 use kestrel_catalog::catalog::{Resolved, is_own_event};
 use kestrel_hook::hook::process_filter::ProcessFilter;
-use kestrel_kernel::procfs::CpuList;
 use kestrel_trace::about::about;
 
 /// Events that are asked for in one way: a set whose events are not is taken apart.
@@ -24,7 +24,7 @@ pub(super) fn admit(events: &mut Resolved, options: &Options) -> Vec<&'static st
     }
     let fields = fields(events, options);
     let processes = processes(&options.target, &fields);
-    let cpus = cpus(&options.cpus);
+    let cpus = one_of_cpus("cpu", &options.cpus);
     let parts: Vec<String> = [cpus, processes].into_iter().flatten().collect();
     if !parts.is_empty() {
         guard(events, &parts.join(" && "));
@@ -78,23 +78,6 @@ fn processes(target: &ProcessFilter, fields: &[&str]) -> Option<String> {
     Some(format!("({})", any.join(" || ")))
 }
 
-/// Condition for these CPUs.
-fn cpus(list: &CpuList) -> Option<String> {
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for cpu in list.iter() {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == cpu => *last = cpu,
-            _ => runs.push((cpu, cpu)),
-        }
-    }
-    let run = |(first, last): &(u32, u32)| match first == last {
-        true => format!("cpu == {first}"),
-        false => format!("(cpu >= {first} && cpu <= {last})"),
-    };
-    let any: Vec<String> = runs.iter().map(run).collect();
-    (!any.is_empty()).then(|| format!("({})", any.join(" || ")))
-}
-
 /// Puts a condition behind those that say which event it is.
 fn guard(events: &mut Resolved, condition: &str) {
     for strategy in &mut events.strategies {
@@ -131,11 +114,5 @@ mod tests {
         assert_eq!(of(ProcessFilter::Command(9), &[]), "");
         assert_eq!(of(ProcessFilter::Processes(vec![3]), &[]), "(pid == 3)");
         assert_eq!(of(ProcessFilter::All, &waking), "");
-        let cpus = |text| cpus(&CpuList::parse(text).unwrap());
-        assert_eq!(cpus(""), None);
-        assert_eq!(
-            cpus("0,2-3").unwrap_or_default(),
-            "(cpu == 0 || (cpu >= 2 && cpu <= 3))"
-        );
     }
 }

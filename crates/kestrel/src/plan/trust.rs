@@ -1,11 +1,11 @@
 //! Trust in a table file, by the users that could have written it: one that another user could have written, or put where it is, may record, count and
-//! switch tables; it may not have commands run or objects loaded. The file's own descriptor was looked at when it was opened.
+//! switch tables; it may not have commands run, files printed or objects loaded. The file's own descriptor was looked at when it was opened.
 
 use super::planned::Plan;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::tree::{CheckedProbe, Statement, StatementKind};
 use kestrel_hook::table::TableFile;
-use kestrel_trace::action::Action;
+use kestrel_trace::output;
 
 /// Passes a file's plan on, unless it asks for more than the file may.
 ///
@@ -20,15 +20,8 @@ pub(super) fn check(file: &TableFile, plan: Plan) -> Result<Plan> {
         let handlers = strategies.clone().flat_map(|strategy| &strategy.checked);
         handlers.flat_map(CheckedProbe::statements)
     };
-    let runs = |statement: &Statement| match &statement.kind {
-        StatementKind::Record(record) => record.asks.as_ref().is_some_and(Action::runs_commands),
-        _ => false,
-    };
-    let performs = |statement: &Statement| matches!(statement.kind, StatementKind::Perform { .. });
-    let asks = if statements().any(runs) {
-        "may not ask for commands to be run (exec)"
-    } else if statements().any(performs) {
-        "may not have handlers act on processes (signal)"
+    let asks = if let Some(asks) = statements().find_map(objectionable) {
+        asks
     } else if !plan.objects.is_empty() {
         "may not have objects loaded (handler \"….o\")"
     } else {
@@ -39,4 +32,32 @@ pub(super) fn check(file: &TableFile, plan: Plan) -> Result<Plan> {
         refused: asks,
         objection: objection.clone(),
     })
+}
+
+/// What an untrusted file may not ask for by this statement; its parts are statements of their own.
+fn objectionable(statement: &Statement) -> Option<&'static str> {
+    match &statement.kind {
+        StatementKind::Record(record) => {
+            let asks = record.asks.as_ref()?;
+            if asks.runs_commands() {
+                Some("may not ask for commands to be run (exec)")
+            } else if output::needs_trust(&asks.verb) {
+                Some("may not have files read or commands run by who reads its records (cat, system)")
+            } else {
+                None
+            }
+        }
+        StatementKind::Perform { .. } => Some("may not have handlers act on processes (signal)"),
+        StatementKind::Set { .. }
+        | StatementKind::If { .. }
+        | StatementKind::Map(..)
+        | StatementKind::Act(_)
+        | StatementKind::Block(_)
+        | StatementKind::Handler(_)
+        | StatementKind::While { .. }
+        | StatementKind::ForEach { .. }
+        | StatementKind::Break
+        | StatementKind::Continue
+        | StatementKind::Return => None,
+    }
 }

@@ -247,7 +247,9 @@ impl Perform {
     fn cat(&mut self, path: &[u8]) {
         let path = Path::new(OsStr::from_bytes(path));
         let mut held = Vec::new();
-        let read = std::fs::File::open(path).and_then(|file| file.take(self.max_cat).read_to_end(&mut held));
+        // A pipe, whose writer may never come, is refused.
+        let opened = kestrel_trace::files::open_ordinary(path);
+        let read = opened.and_then(|opened| opened.file.take(self.max_cat).read_to_end(&mut held));
         match read {
             Ok(_) => self.out.extend(self.form().file(held)),
             Err(error) => self.fail(&format!(

@@ -4,6 +4,7 @@ use super::reached::{Effect, Output};
 
 pub(super) static CLEARED: Output = Output {
     verb: "cleared",
+    needs_trust: false,
     effect: |reached| Effect::Cleared {
         name: reached.text.to_owned(),
         generation: reached.number(0).cast_unsigned(),
@@ -13,6 +14,7 @@ pub(super) static CLEARED: Output = Output {
 
 pub(super) static ZEROED: Output = Output {
     verb: "zeroed",
+    needs_trust: false,
     effect: |reached| Effect::Cleared {
         name: reached.text.to_owned(),
         generation: reached.number(0).cast_unsigned(),

@@ -7,6 +7,7 @@ use crate::value::Value;
 
 pub(super) static JOIN: Output = Output {
     verb: "join",
+    needs_trust: false,
     effect: |reached| {
         let mut line = Vec::new();
         for value in &reached.values {

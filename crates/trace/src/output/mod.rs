@@ -55,6 +55,13 @@ pub fn is_output(verb: &str) -> bool {
     OUTPUTS.iter().any(|output| output.verb == verb)
 }
 
+/// Whether the reader of records with this verb opens files or runs commands for them: only a program that is trusted may ask for that.
+pub fn needs_trust(verb: &str) -> bool {
+    OUTPUTS
+        .iter()
+        .any(|output| output.verb == verb && output.needs_trust)
+}
+
 impl Sites {
     /// Effect of a record; none where its class is no site of output.
     pub fn effect(&mut self, record: &Record<'_>, form: Form<'_>, symbols: &Symbols) -> Option<Effect> {

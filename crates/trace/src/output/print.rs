@@ -5,6 +5,7 @@ use crate::value::Value;
 
 pub(super) static PRINT: Output = Output {
     verb: "print",
+    needs_trust: false,
     effect: |reached| {
         let value = reached.values.first().copied().unwrap_or(Value::Missing);
         Effect::Print(reached.form.value(value, reached.symbols))
@@ -13,6 +14,7 @@ pub(super) static PRINT: Output = Output {
 
 pub(super) static PRINT_MAP: Output = Output {
     verb: "print_map",
+    needs_trust: false,
     effect: map,
 };
 

@@ -5,6 +5,7 @@ use crate::print::bpftrace_string;
 
 pub(super) static PRINTF: Output = Output {
     verb: "printf",
+    needs_trust: false,
     effect: |reached| {
         let text = reached.formatted(reached.text);
         Effect::Print(reached.form.data("printf", text))
@@ -13,11 +14,13 @@ pub(super) static PRINTF: Output = Output {
 
 pub(super) static ERRORF: Output = Output {
     verb: "errorf",
+    needs_trust: false,
     effect: |reached| Effect::Complain(complaint(reached, "errorf", "ERROR")),
 };
 
 pub(super) static WARNF: Output = Output {
     verb: "warnf",
+    needs_trust: false,
     effect: |reached| Effect::Warn(complaint(reached, "warnf", "WARNING")),
 };
 

@@ -77,6 +77,8 @@ pub(super) struct Reached<'a> {
 /// A verb of output.
 pub(super) struct Output {
     pub(super) verb: &'static str,
+    /// Whether its reader opens a file or runs a command, by the rights that the reader has.
+    pub(super) needs_trust: bool,
     pub(super) effect: fn(&mut Reached<'_>) -> Effect,
 }
 

@@ -7,6 +7,7 @@ use crate::print::raw;
 
 pub(super) static TIME: Output = Output {
     verb: "time",
+    needs_trust: false,
     effect: |reached| {
         let format = match reached.text {
             "" => "%H:%M:%S\n",

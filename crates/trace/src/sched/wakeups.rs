@@ -283,7 +283,8 @@ impl Cpu {
                 cpu: switch.cpu,
                 task,
                 from_ns,
-                ns: switch.time_ns - from_ns,
+                // Times of a damaged recording may run backwards.
+                ns: switch.time_ns.saturating_sub(from_ns),
             });
         }
     }
@@ -292,7 +293,7 @@ impl Cpu {
     fn between(&self, cpu: u32, begin: u64, end: u64, all: &mut Vec<Occupant>) {
         let now = self.now.map(|(task, from_ns)| (task, from_ns, end.max(from_ns)));
         let ended = self.runs.iter();
-        let ended = ended.map(|run| (run.task, run.from_ns, run.from_ns + run.ns));
+        let ended = ended.map(|run| (run.task, run.from_ns, run.from_ns.saturating_add(run.ns)));
         for (task, from, to) in ended.chain(now) {
             let (from, to) = (from.max(begin), to.min(end));
             if from < to {

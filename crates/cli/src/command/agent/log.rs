@@ -195,4 +195,7 @@ fn report_finished(session: &str, finished: &Finished) {
         counted(finished.records, "record"),
         bytes(finished.bytes)
     );
+    for (path, why) in &finished.not_removed {
+        eprintln!("session {session}: {} cannot be removed: {why}", path.display());
+    }
 }

@@ -165,8 +165,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     // Who waits for the words that all is attached may go on at once: events must be let in by then.
     work.running.begin(&mut work.perform)?;
     work.attached(&plan, options)?;
-    work.running.walk()?;
-    work.walking = work.running.is_walking()?;
+    if held.is_none() {
+        work.walk()?;
+    }
     work.write()?;
     if options.mode() == Some(RunMode::Test) {
         let failed = work.test()?;
@@ -186,7 +187,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.command.is_none() && options.pid.is_none() && has_run {
         work.poll(true)?;
     } else {
+        let starts_command = held.is_some();
         foreground.release(held)?;
+        if starts_command {
+            // Iterators are to find the command itself, not the process that waits to become it.
+            work.walk()?;
+        }
         foreground.run(&mut work)?;
     }
     detach(work.running.session_mut());
@@ -357,6 +363,13 @@ const PACKET_PAGES: u64 = 64;
 const BETWEEN_LOSSES: Duration = Duration::from_secs(1);
 
 impl ProgramRun<'_> {
+    /// Lets its iterators walk, while the rest goes on.
+    fn walk(&mut self) -> Result<(), Failure> {
+        self.running.walk()?;
+        self.walking = self.running.is_walking()?;
+        Ok(())
+    }
+
     /// Says how many probes are attached.
     fn attached(&mut self, plan: &Plan, options: &Options) -> Result<(), Failure> {
         let attached = self.running.session().attached(plan);

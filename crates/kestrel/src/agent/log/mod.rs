@@ -14,7 +14,7 @@ use kestrel_kernel::process::FileRights;
 use kestrel_trace::files::Folder;
 pub use segment::Finished;
 use spool::{LogTarget, Spool};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -96,6 +96,8 @@ pub struct Logs {
     host: Host,
     store: Store,
     open: BTreeMap<String, Open>,
+    /// Paths that could not be removed, which was reported.
+    not_removed: BTreeSet<PathBuf>,
     /// Sessions that are not logged: their identity, and whether that was reported.
     passed: BTreeMap<String, String>,
 }
@@ -132,6 +134,7 @@ impl Logs {
             host: host.clone(),
             store: Store::open(host)?,
             open: BTreeMap::new(),
+            not_removed: BTreeSet::new(),
             passed: BTreeMap::new(),
         })
     }
@@ -161,9 +164,8 @@ impl Logs {
             });
             match ended {
                 Ok(endings) => {
-                    for ending in endings {
-                        notes.push(note(&name, ended_as(ending.join())));
-                    }
+                    let done = endings.into_iter().map(spool::Ended::join);
+                    note_ended(&name, done, &mut self.not_removed, notes);
                 }
                 Err(error) => notes.push(note(&name, LogNews::NotEnded(error))),
             }
@@ -206,7 +208,7 @@ impl Logs {
         for name in gone.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             if let Some(mut open) = self.open.remove(&name) {
                 let done = open.spool.close(true);
-                notes.extend(done.into_iter().map(|done| note(&name, ended_as(done))));
+                note_ended(&name, done, &mut self.not_removed, notes);
                 notes.push(note(&name, LogNews::Ended));
                 open.lock.release();
             }
@@ -233,7 +235,7 @@ impl Logs {
             }
             if let Some(mut open) = self.open.remove(name) {
                 let done = open.spool.close(false);
-                notes.extend(done.into_iter().map(|done| note(name, ended_as(done))));
+                note_ended(name, done, &mut self.not_removed, notes);
                 open.lock.release();
             }
             if resized {
@@ -293,7 +295,7 @@ impl Logs {
         }
         for (name, open) in &mut self.open {
             let done = open.spool.finished();
-            notes.extend(done.into_iter().map(|done| note(name, ended_as(done))));
+            note_ended(name, done, &mut self.not_removed, notes);
             if open.stalled.is_some_and(|at| at.elapsed() < RETRY) {
                 continue;
             }
@@ -341,7 +343,7 @@ impl Logs {
     pub fn close(mut self, notes: &mut Vec<Note>) {
         for (name, mut open) in std::mem::take(&mut self.open) {
             let done = open.spool.close(false);
-            notes.extend(done.into_iter().map(|done| note(&name, ended_as(done))));
+            note_ended(&name, done, &mut self.not_removed, notes);
             open.lock.release();
         }
     }
@@ -397,10 +399,24 @@ fn note(session: &str, what: LogNews) -> Note {
     }
 }
 
-fn ended_as(done: Result<Finished>) -> LogNews {
-    match done {
-        Ok(finished) => LogNews::Finished(finished),
-        Err(error) => LogNews::NotEnded(error),
+/// Adds a note on each segment that was ended; paths that could not be removed are named once.
+fn note_ended(
+    session: &str,
+    done: impl IntoIterator<Item = Result<Finished>>,
+    named: &mut BTreeSet<PathBuf>,
+    notes: &mut Vec<Note>,
+) {
+    for one in done {
+        let what = match one {
+            Ok(mut finished) => {
+                finished
+                    .not_removed
+                    .retain(|(path, _)| named.insert(path.clone()));
+                LogNews::Finished(finished)
+            }
+            Err(error) => LogNews::NotEnded(error),
+        };
+        notes.push(note(session, what));
     }
 }
 

@@ -111,6 +111,8 @@ pub struct Finished {
     pub bytes: u64,
     /// Older segments that were removed.
     pub removed: usize,
+    /// What should have been removed with it and is still there, and why.
+    pub not_removed: Vec<(PathBuf, String)>,
 }
 
 impl SegmentPlace {
@@ -365,6 +367,7 @@ impl Ending {
                 .sum::<u64>()
                 * u64::from(PAGE),
             removed: 0,
+            not_removed: Vec::new(),
         };
         if records == 0 {
             remove(&self.place)?;
@@ -383,9 +386,16 @@ impl Ending {
         let path = self.place.path();
         let named = own(&self.place.folder)?.rename(leaf(&beside), leaf(&path));
         named.map_err(Error::io("give its name to", path.display()))?;
-        remove_file(&self.place.folder, &self.place.journal())?;
         finished.path = Some(path);
-        finished.removed = keep.map_or(Ok(0), |keep| prune(&self.place.folder, keep))?;
+        // The segment has its name: an error from here on would have it ended a second time, in vain.
+        let journal = self.place.journal();
+        if let Err(error) = remove_file(&self.place.folder, &journal) {
+            let path = self.place.folder.join(journal);
+            finished.not_removed.push((path, error.to_string()));
+        }
+        if let Some(keep) = keep {
+            prune(&self.place.folder, keep, &mut finished);
+        }
         Ok(finished)
     }
 }
@@ -449,7 +459,7 @@ fn summary(info: &TraceInfo, seen: &Review, lost: &LostRecords) -> Summary {
         version: info.tracer_version.clone(),
         command: info.command.clone(),
         started_ns: offset.as_nanos() as u64 + first,
-        duration_ns: last - first,
+        duration_ns: last.saturating_sub(first),
         events: counts(classes, &tally, &seen.recorded),
         frozen: None,
         missed: None,
@@ -459,16 +469,21 @@ fn summary(info: &TraceInfo, seen: &Review, lost: &LostRecords) -> Summary {
     }
 }
 
-/// Removes all whole segments but the newest.
-fn prune(folder: &Path, keep: usize) -> Result<usize> {
-    let mut whole = names(folder)?;
+/// Removes all whole segments but the newest; one that cannot be removed does not hold up the others.
+fn prune(folder: &Path, keep: usize, finished: &mut Finished) {
+    let mut whole = match names(folder) {
+        Ok(names) => names,
+        Err(error) => return finished.not_removed.push((folder.to_owned(), error.to_string())),
+    };
     whole.retain(|(.., whole)| *whole);
     let old = whole.len().saturating_sub(keep.max(1));
     for (_, name, _) in whole.iter().take(old) {
         let path = folder.join(name);
-        directory::discard(&path).map_err(Error::io("remove the old trace", path.display()))?;
+        match directory::discard(&path) {
+            Ok(()) => finished.removed += 1,
+            Err(error) => finished.not_removed.push((path, error.to_string())),
+        }
     }
-    Ok(old)
 }
 
 /// Removes a segment without records.

@@ -53,3 +53,34 @@ fn what_was_refused_belongs_to_the_session_of_that_identity() {
     let later: LostRecords = [((0, 3, 1), 20), ((2, 1, 0), 4)].into();
     assert_eq!(difference(&lost, &later), [((0, 3, 1), 3), ((2, 1, 0), 4)].into());
 }
+
+#[test]
+fn a_segment_that_cannot_be_removed_does_not_hold_up_the_others() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path();
+    for number in 1..=5 {
+        let segment = folder.join(format!("{number:08}-20260101T000000Z"));
+        std::fs::create_dir(&segment).unwrap();
+        std::fs::write(segment.join("metadata"), "/* CTF 1.8 */").unwrap();
+    }
+    let foreign = folder.join("00000001-20260101T000000Z/notes");
+    std::fs::write(&foreign, "mine").unwrap();
+    let mut finished = Finished {
+        path: None,
+        records: 0,
+        lost: 0,
+        bytes: 0,
+        removed: 0,
+        not_removed: Vec::new(),
+    };
+    prune(folder, 2, &mut finished);
+    assert_eq!(finished.removed, 2, "{finished:?}");
+    let [(path, why)] = finished.not_removed.as_slice() else {
+        panic!("{finished:?}");
+    };
+    assert_eq!(path, foreign.parent().unwrap());
+    assert!(why.contains("not empty"), "{why}");
+    assert!(foreign.exists());
+    let left = names(folder).unwrap().into_iter().map(|(number, ..)| number);
+    assert_eq!(left.collect::<Vec<_>>(), [1, 4, 5]);
+}
