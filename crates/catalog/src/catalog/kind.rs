@@ -76,7 +76,7 @@ pub trait EventKind: Sync {
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, via: Via) -> Result<Vec<Resolved>>;
 
     /// Adds what is costly to know and wanted by few: the parameters and types that debug information of programs has.
-    fn add_types(&self, _catalog: &Catalog, _events: &mut Resolved) {}
+    fn add_types(&self, _catalog: &Catalog, _wanted: TypesWanted, _events: &mut Resolved) {}
 
     /// Exactly these events (names of instances), in this order, as one set that a single program serves; `None` where the kind has no such sets.
     ///
@@ -93,6 +93,15 @@ pub trait EventKind: Sync {
     fn member(&self, _catalog: &Catalog, _name: &str) -> Result<Option<Resolved>> {
         Ok(None)
     }
+}
+
+/// When debug information of an event's program is read for its types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TypesWanted {
+    /// Always: a handler names types.
+    Always,
+    /// Where it was read for another event of the program: what a map keeps there may be read here.
+    IfKnown,
 }
 
 /// Kinds of events: tables with a row for each.

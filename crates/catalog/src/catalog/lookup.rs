@@ -1,7 +1,7 @@
 //! One kernel's events, looked up by what people type, among the kinds that it is given.
 
 use super::glob::Glob;
-use super::kind::{EventKind, Kinds, Resolved, Via};
+use super::kind::{EventKind, Kinds, Resolved, TypesWanted, Via};
 use super::spec::{as_in_scripts, text_of, with_kind};
 use crate::code::CodeCache;
 use crate::error::{Error, Result, nothing_matches};
@@ -94,9 +94,9 @@ impl Catalog {
     }
 
     /// Adds to events what is costly to know and wanted by few: the parameters and types of functions of programs.
-    pub fn add_types(&self, events: &mut Resolved) {
+    pub fn add_types(&self, wanted: TypesWanted, events: &mut Resolved) {
         if let Some(kind) = self.kinds.find(events.kind) {
-            kind.add_types(self, events);
+            kind.add_types(self, wanted, events);
         }
     }
 

@@ -29,7 +29,7 @@ pub use crate::arch;
 pub use counter::counter_kind;
 pub use counter::interval::interval;
 pub use glob::Glob;
-pub use kind::{DescribedField, Description, EventKind, Instance, Resolved, Strategy, Via};
+pub use kind::{DescribedField, Description, EventKind, Instance, Resolved, Strategy, TypesWanted, Via};
 pub use lookup::Catalog;
 pub use spec::text_of;
 

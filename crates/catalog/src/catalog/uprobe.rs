@@ -3,7 +3,7 @@
 use super::function::arguments;
 use super::glob::Glob;
 use super::kind::{
-    Description, EventKind, HelperHook, HelperHooks, Instance, KindRow, Resolved, Strategy, Via,
+    Description, EventKind, HelperHook, HelperHooks, Instance, KindRow, Resolved, Strategy, TypesWanted, Via,
 };
 use super::lookup::Catalog;
 use super::spec::text_of;
@@ -397,8 +397,8 @@ impl EventKind for UserProbe {
         })
     }
 
-    fn add_types(&self, catalog: &Catalog, events: &mut Resolved) {
-        self.typed(catalog, events);
+    fn add_types(&self, catalog: &Catalog, wanted: TypesWanted, events: &mut Resolved) {
+        self.typed(catalog, wanted, events);
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
@@ -486,20 +486,22 @@ fn entries(file: &Executable, site: &Site) -> Vec<u64> {
 
 impl UserProbe {
     /// Adds what debug information says: of each function of a set by itself.
-    fn typed(&self, catalog: &Catalog, events: &mut Resolved) -> Option<()> {
+    fn typed(&self, catalog: &Catalog, wanted: TypesWanted, events: &mut Resolved) -> Option<()> {
         let first = events.strategies.first()?;
         let Mechanism::Uprobes(place) = &first.mechanism else {
             return None;
         };
         let file = catalog.executables().get(&place.path).ok()?;
-        let info = file.debug_info()?;
+        if wanted == TypesWanted::IfKnown && !file.is_described() {
+            return None;
+        }
         let sites: Vec<Site> = events
             .instances
             .iter()
             .filter_map(|instance| Some(Site::read(self.split(&instance.name)?.1)))
             .collect();
         let addresses: Vec<Vec<u64>> = sites.iter().map(|site| entries(&file, site)).collect();
-        let known = info.describe(catalog.types().ok().as_ref(), &addresses.concat())?;
+        let known = file.describe(catalog.types().ok().as_ref(), &addresses.concat())?;
         if let ([_], [addresses]) = (events.instances.as_slice(), addresses.as_slice()) {
             let is_copy = sites.iter().any(is_copy);
             for strategy in &mut events.strategies {

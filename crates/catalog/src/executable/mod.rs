@@ -1,6 +1,7 @@
 //! Programs and libraries as ELF files: their functions and USDT probes, and where these lie in the file; not what they have mapped where.
 
 mod archive;
+mod described;
 pub mod language;
 mod library_cache;
 mod lookup;
@@ -62,6 +63,7 @@ pub struct Executable {
     folders: Vec<PathBuf>,
     identity: Identity,
     debug: OnceLock<Option<DebugInfo>>,
+    described: Mutex<described::DescribedFunctions>,
     /// The functions and those that its debug file names.
     named_elsewhere: OnceLock<Arc<[Function]>>,
 }
@@ -146,6 +148,7 @@ impl Executable {
             folders: folders.to_vec(),
             identity: Identity::of(own),
             debug: OnceLock::new(),
+            described: Mutex::default(),
             named_elsewhere: OnceLock::new(),
         })
     }

@@ -261,6 +261,19 @@ fn iterators_walk_once() {
     assert_eq!(out.trim(), "sleep 1");
 }
 
+/// `print` of a map without keys shows what it holds at that moment, whatever is done to it before the line is read.
+#[test]
+fn maps_without_keys_are_printed_as_they_are_at_that_moment() {
+    needs_tracing!();
+    let program = r#"begin { @s = "abc"; print(@s); clear(@s); @t = (1, "x"); print(@t); zero(@t); @t = (2, "y"); print(@t); clear(@t);
+        @c = comm; print(@c); clear(@c); exit(); }"#;
+    let out = printed(program);
+    assert!(
+        out.starts_with("@s: abc\n@t: (1, x)\n@t: (2, y)\n@c: kestrel\n"),
+        "{out}"
+    );
+}
+
 /// A declared map that evicts holds the newest keys and loses no update.
 #[test]
 fn maps_that_evict_are_never_full() {

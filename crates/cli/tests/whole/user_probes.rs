@@ -67,6 +67,24 @@ fn parameters_of_functions_have_names_and_types() {
     }
 }
 
+/// What a map keeps at one event has the same type at all others: also where they name no type, and at those without types of their own.
+#[test]
+fn structs_of_a_program_are_kept_for_other_events() {
+    needs_tracing!();
+    let programs = [
+        "uprobe:./traced:taken { @p = args.first; @v = *args.first } uretprobe:./traced:taken { print(@p->tag); print(@v.value) } end { print(@v.tag); clear(@p); clear(@v) }",
+        "struct node { int value; char tag[8]; } uprobe:./traced:taken { @p[tid] = (struct node *)arg0 } uretprobe:./traced:taken { $n = @p[tid]; print($n.tag); clear(@p) }",
+        // Of functions whose types are asked for later, too.
+        "end { print(@v.tag); clear(@v) } uprobe:./traced:one { @n = args.n; clear(@n) } uprobe:./traced:other { @v = *args.n }",
+    ];
+    let Some(out) = printed(&["-g", "-O2"], &programs) else {
+        return;
+    };
+    assert_eq!(out[0].trim(), "first\n3\nfirst", "{out:?}");
+    assert_eq!(out[1].trim(), "first", "{out:?}");
+    assert_eq!(out[2].trim(), "last", "{out:?}");
+}
+
 #[test]
 fn recorded_functions_of_a_program_are_named_as_live() {
     needs_tracing!();

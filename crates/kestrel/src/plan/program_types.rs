@@ -2,10 +2,11 @@
 //! an event's own.
 
 use kestrel_bpf::btf::Btf;
-use kestrel_catalog::catalog::{Catalog, Resolved};
+use kestrel_catalog::catalog::{Catalog, Resolved, TypesWanted};
 use kestrel_compiler::definition::overlay;
 use kestrel_compiler::lang::ast::{Definition, ExprKind, Probe, TypeSuffix};
 use kestrel_compiler::lang::walk::Node;
+use kestrel_trace::event_kind::{self, SeenBy};
 use std::sync::Arc;
 
 /// Words that stand for values whose types come from debug information.
@@ -27,8 +28,24 @@ pub(crate) fn add<'p>(
     mut handlers: impl Iterator<Item = &'p Probe>,
     events: &mut Resolved,
 ) {
-    if handlers.any(names_types) {
-        catalog.add_types(events);
+    let wanted = match handlers.any(names_types) {
+        true => TypesWanted::Always,
+        false => TypesWanted::IfKnown,
+    };
+    catalog.add_types(wanted, events);
+}
+
+/// Gives the events that have no types of their own (`end`, `interval`, `profile`) those of the traced program: their handlers read maps that its events fill.
+pub(super) fn share(catalog: &Catalog, events: &mut Resolved) {
+    let seen_by = event_kind::find(events.kind).map(|kind| kind.seen_by);
+    if !matches!(seen_by, Some(SeenBy::Session | SeenBy::PerfEvent)) {
+        return;
+    }
+    let Some(types) = catalog.executables().described_types() else {
+        return;
+    };
+    for strategy in &mut events.strategies {
+        strategy.context.types = Some(types.clone());
     }
 }
 

@@ -59,7 +59,7 @@ impl Checker<'_> {
         span: ast::Span,
     ) -> Checked<StatementKind> {
         let map = self.known_map(name, name_span)?;
-        let single = map.keys.is_empty() && matches!(map.value, ValueKind::Scalar(_));
+        let single = map.keys.is_empty() && !matches!(map.value, ValueKind::Aggregation(_));
         let mut values = vec![self.generation_of(map, span)];
         if single {
             // A map without keys is one value, and the record has it as it is at this moment.

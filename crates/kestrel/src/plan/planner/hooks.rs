@@ -24,6 +24,9 @@ impl Planner<'_> {
             let wanted = cells.iter().flatten();
             let handlers = wanted.filter_map(|cell| Some(&self.handlers.get(cell.handler)?.probe));
             program_types::add(self.catalog, handlers, &mut events);
+            if self.globals.infers_types {
+                program_types::share(self.catalog, &mut events);
+            }
             if self.in_call {
                 calls::add_strategy(&mut events);
             }
