@@ -20,11 +20,15 @@ pub(crate) static ARG: Builtin = Builtin {
             .get(3..)
             .and_then(|digits| digits.parse::<usize>().ok());
         if let Some(source) = number.and_then(|n| context.arguments.get(n)) {
+            // The note of a USDT probe says of each argument whether it is signed.
+            let field = context.fields.iter().find(|field| field.name == usage.name);
+            let signed =
+                field.is_some_and(|field| matches!(field.ty, ValueType::Integer { signed: true, .. }));
             let word = EventField {
                 name: usage.name.to_owned(),
                 ty: ValueType::Integer {
                     size: 8,
-                    signed: false,
+                    signed,
                     base: Base::Decimal,
                 },
                 source: source.clone(),
