@@ -28,9 +28,30 @@ fn commands_of_the_page_about_exports_run() {
     Page::of("exports.md").run(5);
 }
 
+/// A recording of LTTng's kernel tracer, whose modules guests have not: file and bytes.
+const LTTNG: [(&str, &[u8]); 3] = [
+    (
+        "metadata",
+        include_bytes!("../../../crates/trace/tests/recorded/lttng-kernel/metadata.zst"),
+    ),
+    (
+        "channel0_0",
+        include_bytes!("../../../crates/trace/tests/recorded/lttng-kernel/channel0_0.zst"),
+    ),
+    (
+        "channel0_1",
+        include_bytes!("../../../crates/trace/tests/recorded/lttng-kernel/channel0_1.zst"),
+    ),
+];
+
 #[test]
 fn commands_of_the_page_about_imports_run() {
-    Page::of("imports.md").run(5);
+    let page = Page::of("imports.md");
+    for (name, packed) in LTTNG {
+        let bytes = zstd::decode_all(packed).unwrap();
+        page.write(&format!("lttng-traces/session/kernel/{name}"), bytes);
+    }
+    page.run(6);
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub(super) const OBJECTS: &[&str] = &["objects", "bpftool", "documented"];
 pub(super) const PACKAGES: &[(&str, &[&str])] = &[
     ("bpftool", &["bpftool"]),
     ("uprobes", &["bpftool"]),
-    ("pages", &["linux-perf"]),
+    ("pages", &["linux-perf", "trace-cmd", "babeltrace2"]),
     ("stat", &["linux-perf"]),
     ("calls", &["strace", "linux-perf"]),
     ("sched", &["linux-perf"]),
