@@ -51,8 +51,12 @@ pub struct Missed {
 
 impl std::fmt::Display for Missed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let least = if self.at_least { "at least " } else { "" };
-        write!(f, "missed {least}{}", thousands(self.hits))
+        match (self.hits, self.at_least) {
+            // A bound of 0 would say nothing.
+            (0, true) => f.write_str("missed 0 (not all are counted)"),
+            (hits, true) => write!(f, "missed at least {}", thousands(hits)),
+            (hits, false) => write!(f, "missed {}", thousands(hits)),
+        }
     }
 }
 
@@ -222,5 +226,19 @@ impl Summary {
                 }
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missed_hits_say_what_is_known() {
+        let text = |hits, at_least| Missed { hits, at_least }.to_string();
+        assert_eq!(text(0, false), "missed 0");
+        assert_eq!(text(0, true), "missed 0 (not all are counted)");
+        assert_eq!(text(1234, false), "missed 1,234");
+        assert_eq!(text(1234, true), "missed at least 1,234");
     }
 }
