@@ -181,10 +181,13 @@ const BAR: u64 = 20;
 
 fn counts(title: &str, rows: &[Count], total: u64, target: fn(&str) -> Option<Target>) -> Shown {
     let columns = [
-        Column::text(title),
+        match title {
+            "event" => Column::event(title),
+            _ => Column::text(title),
+        },
         Column::number("events"),
         Column::number("share"),
-        Column::text(""),
+        Column::text("").spare(),
     ];
     // Events of one name may be several classes.
     let mut by_name: Vec<(&str, u64)> = Vec::new();

@@ -301,6 +301,23 @@ mod tests {
     }
 
     #[test]
+    fn names_of_events_keep_most_of_theirs() {
+        let columns = [
+            Column::event("event"),
+            Column::number("events"),
+            Column::number("share"),
+            Column::text("").spare(),
+        ];
+        let row = ["syscalls:sys_enter_readlinkat", "781", "44.5 %", "██████████"];
+        let mut events = Table::new(columns);
+        events.set_rows(vec![Row::new("", row.map(Cell::text))]);
+        assert_eq!(
+            picture(&mut events, 40, 2),
+            "event                     events   share\nsyscalls:sys_enter_read…     781  44.5 %\n"
+        );
+    }
+
+    #[test]
     fn what_matters_keeps_its_room() {
         let row = [
             Cell::text("sched:sched_waking to sched_switch"),

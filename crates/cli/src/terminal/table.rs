@@ -19,7 +19,15 @@ pub(crate) struct Column {
 /// The width below which a column of text is not cut.
 pub(super) const NARROWEST: usize = 12;
 
+/// The same of a column of events: their names begin alike (`syscalls:sys_enter_`), and this much is most of them.
+const EVENT: usize = 24;
+
 impl Column {
+    /// A column of names of events.
+    pub(crate) fn event(name: &str) -> Self {
+        Self::text(name).at_least(EVENT)
+    }
+
     /// A column of text.
     pub(crate) fn text(name: &str) -> Self {
         Self {

@@ -40,7 +40,7 @@ impl Opened {
         let (mut columns, mut sorted) = match &page {
             Page::Hits(_, By::Event) => (
                 vec![
-                    text("event"),
+                    Column::event("event"),
                     number("per second"),
                     number("total"),
                     number("lost"),
