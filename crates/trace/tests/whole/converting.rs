@@ -110,8 +110,25 @@ fn spelled(value: &Value) -> Vec<String> {
     }
 }
 
+/// Whether a line of libtraceevent's plugin for switches has a field of one: `bash:1 [120] S ==> cat:2 [120]`.
+fn switch_has_field(line: &str, name: &str, value: &Value) -> bool {
+    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let words = match name {
+        "prev_comm" => format!(": {value}:"),
+        "next_comm" => format!(" ==> {value}:"),
+        "prev_state" => format!("] {value} ==> "),
+        "prev_prio" | "next_prio" => format!(" [{value}]"),
+        _ => format!(":{value} ["),
+    };
+    line.contains(&words)
+}
+
 /// Whether a line of libtraceevent's has a field of a record.
 fn has_field(line: &str, name: &str, value: &Value) -> bool {
+    // perf uses the plugins that are installed; only trace-cmd can be told not to.
+    if line.contains(" ==> ") {
+        return switch_has_field(line, name, value);
+    }
     let name = match (name, value) {
         // Another field was called so already.
         ("arg_0", _) if value == &Value::from(5) => "arg_0_".to_owned(),
@@ -124,8 +141,13 @@ fn has_field(line: &str, name: &str, value: &Value) -> bool {
         // A name that cannot stand in a format.
         ("event", Value::String(text)) if text.contains('"') => vec!["0x0".to_owned()],
         (_, Value::Array(all)) if all.iter().all(Value::is_number) => {
-            let words = all.iter().map(|word| word.to_string());
-            vec![words.collect::<Vec<_>>().join(" ")]
+            let words: Vec<_> = all.iter().map(|word| word.to_string()).collect();
+            // libtraceevent 1.9 writes arrays of 64-bit numbers as the kernel does, `{0x1,0x2}`.
+            let bases: Vec<_> = all
+                .iter()
+                .filter_map(|word| Some(format!("{:#x}", word.as_u64()?)))
+                .collect();
+            vec![words.join(" "), format!("{{{}}}", bases.join(","))]
         }
         (_, Value::Array(all)) => {
             let words: Vec<_> = all.iter().map(|word| word.as_str().unwrap()).collect();
