@@ -62,6 +62,13 @@ pub fn open(path: &Path) -> Result<Trace> {
 fn folder(path: &Path) -> Result<Trace> {
     let found = ctf::traces_under(path);
     let trace = match found.as_slice() {
+        [] if is_threaded(path) => {
+            return Err(Error::Foreign {
+                path: path.into(),
+                format: perf_data::FORMAT.name,
+                why: THREADED.to_owned(),
+            });
+        }
         [] => return directory::open(path),
         [trace] if ctf::is_own(trace) => return directory::open(trace),
         [trace] => trace,
@@ -78,4 +85,15 @@ fn folder(path: &Path) -> Result<Trace> {
         why,
     })?;
     Ok(foreign.trace(ctf::NAME))
+}
+
+const THREADED: &str =
+    "it is a folder, as `perf record --threads` writes: recorded without --threads it is a file";
+
+/// Whether a folder is a `perf.data` of several files, a thread's each.
+fn is_threaded(path: &Path) -> bool {
+    let magic = perf_data::FORMAT.magic;
+    let mut head = vec![0; magic.len()];
+    let read = File::open(path.join("data")).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head == magic
 }

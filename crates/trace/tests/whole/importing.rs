@@ -285,7 +285,7 @@ fn several_traces_and_other_versions_are_named() {
     );
     std::fs::write(dir.path().join("a/metadata"), "[{\"type\":\"preamble\"}]").unwrap();
     let error = import::open(&dir.path().join("a")).unwrap_err().to_string();
-    assert!(error.contains("version 2"), "{error}");
+    assert!(error.contains("is no object"), "{error}");
     std::fs::write(
         dir.path().join("a/metadata"),
         "trace { major = 1; }; event { fields := no_type; };",
@@ -432,4 +432,19 @@ fn what_babeltrace_writes_of_our_traces_is_read_as_its_own() {
             assert_eq!(one[key], other[key]);
         }
     }
+}
+
+#[test]
+fn a_folder_of_perfs_is_named_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("data"), b"PERFILE2 and so on").unwrap();
+    let error = import::open(dir.path()).map(|_| ()).unwrap_err().to_string();
+    assert!(
+        error.contains("as perf.data: it is a folder, as `perf record --threads` writes"),
+        "{error}"
+    );
+    // A folder with another file of that name is none.
+    std::fs::write(dir.path().join("data"), b"else").unwrap();
+    let error = import::open(dir.path()).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("it has no metadata file"), "{error}");
 }

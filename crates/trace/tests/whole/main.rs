@@ -6,6 +6,7 @@ mod attacks;
 mod babeltrace;
 mod browser;
 mod converting;
+mod ctf2;
 mod images;
 mod importers;
 mod importing;

@@ -1,8 +1,9 @@
-//! Common Trace Format 1.8 of other tracers: LTTng's kernel and user traces, and what babeltrace2, barectf and `perf data convert --to-ctf` write. Kestrel's own
+//! Common Trace Format (1.8 and 2) of other tracers: LTTng's kernel and user traces, and what babeltrace2, barectf and `perf data convert --to-ctf` write. Kestrel's own
 //! traces are `crate::ctf`'s.
 
 mod bits;
 mod class;
+mod json;
 mod names;
 mod stream;
 mod tsdl;
@@ -77,12 +78,10 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
         return Err(format!("its metadata are longer than {} MiB", MAX >> 20));
     }
     let text = tsdl::text(&bytes)?;
-    if text.trim_start().starts_with(['[', '{', '\x1e']) {
-        return Err(
-            "it is of version 2; version 1.8 is read (babeltrace2 and lttng write it, too)".to_owned(),
-        );
-    }
-    let mut metadata = tsdl::parse(&text).map_err(|error| error.to_string())?;
+    let mut metadata = match json::is_json(&text) {
+        true => json::parse(&text)?,
+        false => tsdl::parse(&text).map_err(|error| error.to_string())?,
+    };
     // TSDL lets a trace of one kind of stream leave its declaration out.
     if metadata.streams.is_empty() {
         metadata.streams.push(tsdl::StreamClass::default());

@@ -20,6 +20,17 @@ pub(super) enum Type {
     Sequence(Arc<Self>, String),
     /// A variant: the type that is named by the value of an enumeration read before.
     Variant(String, Arc<[(String, Self)]>),
+    /// The type whose ranges hold the value of an integer read before; nothing where none does and that is allowed.
+    Choice(String, Arc<[Choice]>, bool),
+}
+
+/// A type that some values of an integer choose.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    /// Ranges of values, both ends among them.
+    pub(super) ranges: Vec<(i128, i128)>,
+    pub(super) name: String,
+    pub(super) ty: Type,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +64,7 @@ impl Type {
             Self::Text => 8,
             Self::Struct(it) => it.align,
             Self::Array(element, _) | Self::Sequence(element, _) => element.align(),
-            Self::Variant(..) => 1,
+            Self::Variant(..) | Self::Choice(..) => 1,
         }
     }
 }

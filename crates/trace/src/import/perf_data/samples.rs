@@ -147,7 +147,10 @@ impl PerfEvent {
 
 /// Parts of samples that are not shown.
 const UNSEEN: &[(u64, &str)] = &[
-    (sampled::READ, "counts"),
+    (
+        sampled::READ,
+        "counts, of which perf script makes samples of the other events of a group (-e '{A,B}:S')",
+    ),
     (sampled::BRANCH_STACK, "branches"),
     (sampled::REGS_USER, "registers of the process"),
     (

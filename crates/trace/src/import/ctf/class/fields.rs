@@ -197,7 +197,7 @@ fn field_type(ty: &Type) -> Option<FieldType> {
             _ => return None,
         },
         Type::Sequence(element, _) if is_character(element) => FieldType::String { max: LONGEST },
-        Type::Sequence(..) | Type::Struct(_) | Type::Variant(..) => return None,
+        Type::Sequence(..) | Type::Struct(_) | Type::Variant(..) | Type::Choice(..) => return None,
     })
 }
 

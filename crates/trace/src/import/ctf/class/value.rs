@@ -2,7 +2,7 @@
 
 use super::fields::is_text;
 use crate::import::ctf::bits::{Bits, Stop};
-use crate::import::ctf::types::{Integer, Struct, Type, bare, label};
+use crate::import::ctf::types::{Choice, Integer, Struct, Type, bare, label};
 use crate::packet::CAPACITY;
 use std::sync::Arc;
 
@@ -81,10 +81,34 @@ fn chosen<'t>(
     option.ok_or(Stop::Wrong("a choice is none of those there are"))
 }
 
+/// The type that a selector's value chooses; none where nothing may be chosen.
+fn selected<'t>(
+    scope: &Scope<'_>,
+    selector: &str,
+    choices: &'t [Choice],
+    is_optional: bool,
+) -> Result<Option<&'t Choice>, Stop> {
+    let (_, value, _) = find(scope, selector)?;
+    let holds = |choice: &&Choice| {
+        choice
+            .ranges
+            .iter()
+            .any(|(low, high)| (low..=high).contains(&value))
+    };
+    match choices.iter().find(holds) {
+        None if !is_optional => Err(Stop::Wrong("a choice is none of those there are")),
+        choice => Ok(choice),
+    }
+}
+
 /// The text that a variant holds, which is shown without quotes, as other fields are; none where it holds another value.
 pub(super) fn text_of<'t>(ty: &'t Type, scope: &Scope<'_>) -> Result<Option<&'t Type>, Stop> {
     Ok(match ty {
         Type::Variant(tag, options) => Some(&chosen(scope, tag, options)?.1).filter(|ty| is_text(ty)),
+        Type::Choice(selector, choices, is_optional) => {
+            let choice = selected(scope, selector, choices, *is_optional)?;
+            choice.map(|choice| &choice.ty).filter(|ty| is_text(ty))
+        }
         _ => None,
     })
 }
@@ -171,6 +195,11 @@ pub(in crate::import::ctf) fn shown<'t>(
             let (name, ty) = chosen(scope, tag, options)?;
             shown(ty, name, bits, scope, text)?;
         }
+        Type::Choice(selector, choices, is_optional) => {
+            if let Some(choice) = selected(scope, selector, choices, *is_optional)? {
+                shown(&choice.ty, &choice.name, bits, scope, text)?;
+            }
+        }
     }
     Ok(())
 }
@@ -240,6 +269,11 @@ pub(in crate::import::ctf) fn walk<'t>(
         Type::Variant(tag, options) => {
             let (name, ty) = chosen(scope, tag, options)?;
             walk(ty, name, bits, scope, clock)?;
+        }
+        Type::Choice(selector, choices, is_optional) => {
+            if let Some(choice) = selected(scope, selector, choices, *is_optional)? {
+                walk(&choice.ty, &choice.name, bits, scope, clock)?;
+            }
         }
         Type::Integer(integer) => {
             let value = number(ty, name, bits, scope)?;
