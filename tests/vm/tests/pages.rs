@@ -102,7 +102,7 @@ fn commands_of_the_page_about_counting_run() {
 #[test]
 fn commands_of_the_page_about_tables_run() {
     let page = Page::of("tables-and-sessions.md");
-    page.write("demo.kst", &page.block("buffer main "));
+    page.write("demo.kst", page.block("buffer main "));
     page.write(
         "more.kst",
         "table more { sched:sched_process_exit { record() } }\n",
