@@ -10,7 +10,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::index;
 use kestrel_kernel::kallsyms::Symbol;
 use kestrel_kernel::perf::ProbePlace;
-use kestrel_kernel::procfs;
+use kestrel_kernel::procfs::ProcessIdentity;
 use kestrel_kernel::tracefs::{DynamicEvents, Tracefs};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -43,9 +43,7 @@ impl OwnEvent {
     ) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let pid = std::process::id();
-        let born = procfs::start_time(host, pid).unwrap_or(0);
-        let name = format!("p{pid}_{born}_{number}");
+        let name = format!("p{}_{number}", ProcessIdentity::own(host)?);
         let kind = match (at_return, maxactive) {
             (false, _) => "p".to_owned(),
             (true, None) => "r".to_owned(),
@@ -141,7 +139,7 @@ pub fn sweep(host: &Host) {
         return;
     };
     for name in lines.iter().filter_map(|line| own_name(line)) {
-        if !is_alive(host, name) {
+        if !owner(name).is_some_and(|owner| owner.is_alive(host)) {
             // Busy: it belongs to a persistent session.
             let _ = tracefs.define(DynamicEvents::Kprobe, &format!("-:{GROUP}/{name}"));
         }
@@ -156,16 +154,11 @@ fn own_name(line: &str) -> Option<&str> {
     owner(name).map(|_| name)
 }
 
-/// The process that an event's name refers to, and when that process began.
-fn owner(name: &str) -> Option<(u32, u64)> {
-    let mut parts = name.strip_prefix('p')?.split('_');
-    let owner = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    parts.next()?.parse::<u32>().ok()?;
-    parts.next().is_none().then_some(owner)
-}
-
-fn is_alive(host: &Host, name: &str) -> bool {
-    owner(name).is_some_and(|(pid, born)| procfs::start_time(host, pid).is_ok_and(|now| now == born))
+/// The process that an event's name refers to.
+fn owner(name: &str) -> Option<ProcessIdentity> {
+    let (owner, number) = name.strip_prefix('p')?.rsplit_once('_')?;
+    number.parse::<u32>().ok()?;
+    owner.parse().ok()
 }
 
 #[cfg(test)]

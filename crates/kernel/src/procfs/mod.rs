@@ -4,6 +4,7 @@ mod clock;
 mod cpu;
 mod current_call;
 mod files;
+mod identity;
 mod locks;
 mod machine;
 mod task;
@@ -13,6 +14,7 @@ pub use clock::{ClockPair, atomic_time, boottime, monotonic, realtime};
 pub use cpu::{CpuList, cpu_online_id, online_cpus, possible_cpus};
 pub use current_call::{CurrentCall, current_call};
 pub use files::{OpenFiles, open_files};
+pub use identity::ProcessIdentity;
 pub use locks::holder;
 pub use machine::{
     KernelConfig, Lockdown, available_memory, boot_id, bpf_stats_enabled, config, hostname, kernel_release,

@@ -3,7 +3,7 @@
 use super::Tracefs;
 use crate::error::{Errno, Error, Result};
 use crate::host::Host;
-use crate::procfs;
+use crate::procfs::ProcessIdentity;
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -25,11 +25,7 @@ impl Instance {
     /// [`Error::System`]: `EEXIST` if this process has one, `ENOMEM`.
     pub fn create(tracefs: &Tracefs, host: &Host) -> Result<Self> {
         sweep(tracefs, host);
-        let pid = std::process::id();
-        let path = tracefs.path(&format!(
-            "instances/{PREFIX}{pid}_{}",
-            procfs::start_time(host, pid)?
-        ));
+        let path = tracefs.path(&format!("instances/{PREFIX}{}", ProcessIdentity::own(host)?));
         let failed = |error| Error::system("create the trace instance", path.display().to_string(), error);
         fs::create_dir(&path).map_err(failed)?;
         let mut instance = Self {
@@ -98,11 +94,9 @@ fn sweep(tracefs: &Tracefs, host: &Host) {
         .flatten()
     {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let maker = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('_'));
-        let maker =
-            maker.and_then(|(pid, start)| Some((pid.parse::<u32>().ok()?, start.parse::<u64>().ok()?)));
-        if let Some((pid, start)) = maker
-            && procfs::start_time(host, pid).ok() != Some(start)
+        let maker = name.strip_prefix(PREFIX).map(str::parse::<ProcessIdentity>);
+        if let Some(Ok(maker)) = maker
+            && !maker.is_alive(host)
         {
             let _ = fs::remove_dir(entry.path());
         }
