@@ -1,7 +1,7 @@
 //! Distribution of values: count, sum, least and greatest exactly, percentiles within 0.4 %, in memory that does not grow with the number of values.
 
 use kestrel_trace::aggregate::{Buckets, histogram_json, histogram_text};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
 /// Values that were added one by one.
@@ -25,8 +25,21 @@ const STRETCH: usize = 64;
 /// Each power of two is cut into so many buckets: `2^PARTS`.
 const PARTS: u32 = 8;
 
-/// The percentiles that are reported, in thousandths, and what they are called.
-pub(crate) const PERCENTILES: [(u32, &str); 4] = [(500, "p50"), (900, "p90"), (990, "p99"), (999, "p99.9")];
+/// A figure of a distribution by its name.
+type Figure = (&'static str, fn(&Distribution) -> i128);
+
+/// The figures that are reported, in the order of JSON: rows are sorted by them, and tables have some as columns.
+pub(crate) const FIGURES: [Figure; 9] = [
+    ("count", |values| values.count.into()),
+    ("sum", |values| values.sum),
+    ("avg", |values| values.avg().into()),
+    ("min", |values| values.min.into()),
+    ("max", |values| values.max.into()),
+    ("p50", |values| values.percentile(500).into()),
+    ("p90", |values| values.percentile(900).into()),
+    ("p99", |values| values.percentile(990).into()),
+    ("p99.9", |values| values.percentile(999).into()),
+];
 
 impl Distribution {
     /// Adds a value.
@@ -115,19 +128,10 @@ impl Distribution {
         self.max
     }
 
-    /// A figure by its name.
-    pub(crate) fn figure(&self, name: &str) -> Option<i128> {
-        Some(match name {
-            "count" => self.count.into(),
-            "sum" => self.sum,
-            "avg" => self.avg().into(),
-            "min" => self.min.into(),
-            "max" => self.max.into(),
-            name => {
-                let (thousandths, _) = PERCENTILES.iter().find(|(_, known)| *known == name)?;
-                self.percentile(*thousandths).into()
-            }
-        })
+    /// A figure by its name: `count`, `sum`, `avg`, `min`, `max`, `p50`, `p90`, `p99` or `p99.9`.
+    pub fn figure(&self, name: &str) -> Option<i128> {
+        let (_, figure) = FIGURES.iter().find(|(known, _)| *known == name)?;
+        Some(figure(self))
     }
 
     /// Counts by powers of two, for a histogram; the first is for negative values.
@@ -147,24 +151,15 @@ impl Distribution {
 
     /// All figures, and the histogram.
     pub fn json(&self) -> Json {
-        let mut all = json!({
-            "count": self.count,
-            "sum": number(self.sum),
-            "avg": self.avg(),
-            "min": self.min,
-            "max": self.max,
-        });
-        for (thousandths, name) in PERCENTILES {
-            all[name] = self.percentile(thousandths).into();
-        }
-        all["histogram"] = histogram_json(&self.powers(), POWERS);
-        all
+        let figures = FIGURES.map(|(name, figure)| (name.to_owned(), number(figure(self))));
+        let histogram = ("histogram".to_owned(), histogram_json(&self.powers(), POWERS));
+        Json::Object(figures.into_iter().chain([histogram]).collect())
     }
 }
 
 const POWERS: Buckets = Buckets::Powers { bits: 0 };
 
-/// A sum as a number; one that no program could read exactly as a text.
+/// A figure as a number; one that no program could read exactly as a text.
 fn number(sum: i128) -> Json {
     i64::try_from(sum).map_or_else(|_| sum.to_string().into(), Json::from)
 }
@@ -212,9 +207,15 @@ mod tests {
             let sum: i128 = values.iter().map(|value| i128::from(*value)).sum();
             prop_assert_eq!((spread.count(), spread.sum()), (values.len() as u64, sum));
             prop_assert_eq!((spread.min(), spread.max()), (values[0], values[values.len() - 1]));
-            for (thousandths, _) in PERCENTILES {
+            let json = spread.json();
+            for (name, _) in FIGURES {
+                let written = json[name].to_string();
+                prop_assert_eq!(written.trim_matches('"'), spread.figure(name).unwrap().to_string());
+            }
+            for (thousandths, name) in [(500, "p50"), (900, "p90"), (990, "p99"), (999, "p99.9")] {
                 let rank = (values.len() * thousandths as usize).div_ceil(1000).max(1);
                 let (exact, found) = (i128::from(values[rank - 1]), i128::from(spread.percentile(thousandths)));
+                prop_assert_eq!(spread.figure(name), Some(found));
                 prop_assert!((exact - found).abs() * 256 <= exact.abs(), "{exact} {found}");
             }
             prop_assert_eq!(spread.powers().iter().sum::<u64>(), values.len() as u64);

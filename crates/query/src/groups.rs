@@ -1,7 +1,7 @@
 //! Groups of records: records are grouped by keys and counted, with the values of an expression in each group.
 
 use crate::background::Background;
-use crate::distribution::{Distribution, PERCENTILES};
+use crate::distribution::{Distribution, FIGURES};
 use crate::error::Result;
 use crate::keys::Keys;
 use crate::measure::Measure;
@@ -103,10 +103,7 @@ impl Groups {
         let mut groups = self.table.groups;
         let figures: Vec<&str> = match self.measure {
             None => vec!["count"],
-            Some(_) => FIGURES
-                .into_iter()
-                .chain(PERCENTILES.map(|(_, name)| name))
-                .collect(),
+            Some(_) => FIGURES.map(|(name, _)| name).to_vec(),
         };
         sort::sort(&mut groups, order, self.keys.names(), &figures, "count")?;
         let others = groups.split_off(limit.unwrap_or(usize::MAX).min(groups.len()));
@@ -141,8 +138,6 @@ impl Table {
         Some(place)
     }
 }
-
-const FIGURES: [&str; 5] = ["count", "sum", "avg", "min", "max"];
 
 impl Row for Group {
     fn keys(&self) -> &[Json] {

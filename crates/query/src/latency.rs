@@ -1,7 +1,7 @@
 //! Latencies: the time from one event to another that belongs to it, which is of the same thread or has the same value of a key.
 
 use crate::background::Background;
-use crate::distribution::{Distribution, PERCENTILES};
+use crate::distribution::{Distribution, FIGURES};
 use crate::error::{Error, Result};
 use crate::keys::Keys;
 use crate::open::Open;
@@ -223,11 +223,7 @@ impl Latencies {
             .into_iter()
             .filter(|row| row.ns.count() > 0)
             .collect();
-        let figures = ["count", "sum", "avg", "min", "max"];
-        let figures: Vec<&str> = figures
-            .into_iter()
-            .chain(PERCENTILES.map(|(_, name)| name))
-            .collect();
+        let figures = FIGURES.map(|(name, _)| name);
         sort::sort(&mut table, order, &names, &figures, "sum")?;
         let unpaired = self.pairs.into_iter().map(|paired| Unpaired {
             begin: paired.pair.begin.name,

@@ -65,15 +65,7 @@ fn figures_of(values: &Distribution) -> [String; 6] {
     if values.count() == 0 {
         return FIGURES.map(|_| "-".to_owned());
     }
-    [
-        values.sum(),
-        values.avg().into(),
-        values.min().into(),
-        values.max().into(),
-        values.percentile(500).into(),
-        values.percentile(990).into(),
-    ]
-    .map(|number| number.to_string())
+    FIGURES.map(|name| values.figure(name).unwrap_or_default().to_string())
 }
 
 /// A share of all, as `12.3 %`.

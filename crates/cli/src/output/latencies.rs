@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 /// The number of rows whose histograms are printed below the table.
 const HISTOGRAMS: usize = 4;
 
+/// Figures of the times, as columns.
 const FIGURES: [&str; 8] = ["count", "avg", "min", "max", "p50", "p90", "p99", "p99.9"];
 
 /// The first `limit` rows, what is not among them, histograms, and what met no partner.
@@ -51,11 +52,16 @@ fn table(names: &[String], rows: &[Latency]) -> Columns {
     for row in rows {
         let ends = [&row.begin, &row.end].into_iter().chain(&row.shown);
         let cells = ends.map(|text| shown(text).into_owned());
-        let ns = &row.ns;
-        let times = [ns.avg(), ns.min(), ns.max()].into_iter();
-        let times = times.chain([500, 900, 990, 999].map(|thousandths| ns.percentile(thousandths)));
-        let times = times.map(|ns| duration(ns.cast_unsigned()));
-        let cells = cells.chain([thousands(ns.count())]).chain(times);
+        let figures = FIGURES.map(|name| {
+            let figure = row.ns.figure(name).unwrap_or_default();
+            let figure = u64::try_from(figure).unwrap_or_default();
+            if name == "count" {
+                thousands(figure)
+            } else {
+                duration(figure)
+            }
+        });
+        let cells = cells.chain(figures);
         table.row("", cells.collect::<Vec<_>>());
     }
     table
