@@ -7,8 +7,8 @@ use super::request::{AttachRequest, Binding};
 use super::tracing;
 use kestrel_catalog::attach::Links;
 use kestrel_catalog::{Error, Result};
-use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{self, IteratorScope, Link, Map, MapKind, Pinned, Program, ProgramKind};
+use kestrel_kernel::{Errno, Host};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -48,7 +48,7 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     let link = match (IteratorRange::of(request.target), request.written) {
         (IteratorRange::Map(name), _) => over_map(request, program, name)?,
-        (IteratorRange::Cgroup(path), _) => over_cgroup(program, path)?,
+        (IteratorRange::Cgroup(path), _) => over_cgroup(request, program, path)?,
         (IteratorRange::Process(pid), _) => {
             let pid = pid
                 .parse()
@@ -56,7 +56,7 @@ pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: Progr
             Link::iterator(program, &IteratorScope::Process(pid))?
         }
         (IteratorRange::All, said) if OF_MAPS.contains(&said) => over_some_map(request, program)?,
-        (IteratorRange::All, "cgroup") => over_cgroup(program, CGROUPS)?,
+        (IteratorRange::All, "cgroup") => over_cgroup(request, program, CGROUPS)?,
         (IteratorRange::All, _) => return tracing::attach(request, program, kind),
     };
     Ok(link.into())
@@ -114,10 +114,40 @@ fn over_some_map(request: &AttachRequest<'_>, program: &Program) -> Result<Link>
     Err(last.filter(|_| request.maps.len() == 1).unwrap_or_else(none))
 }
 
-fn over_cgroup(program: &Program, path: &str) -> Result<Link> {
-    let directory = File::open(path).map_err(Error::io("open the cgroup", path))?;
+fn over_cgroup(request: &AttachRequest<'_>, program: &Program, path: &str) -> Result<Link> {
+    let directory = cgroup(request.kernel.known.host(), Path::new(path))?;
     Ok(Link::iterator(
         program,
         &IteratorScope::Cgroup(directory.as_fd()),
     )?)
+}
+
+/// The directory of a control group, on this host where its path begins at the root.
+fn cgroup(host: &Host, path: &Path) -> Result<File> {
+    // Others begin where the user is, which no other tree stands in for.
+    let path = match path.is_absolute() {
+        true => host.path(path),
+        false => path.to_owned(),
+    };
+    File::open(&path).map_err(Error::io("open the cgroup", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_group_is_one_of_the_host() {
+        let tree = tempfile::tempdir().unwrap();
+        let host = Host::new(tree.path());
+        let path = Path::new("/sys/fs/cgroup/only.here");
+        let error = cgroup(&host, path).unwrap_err().to_string();
+        assert!(error.contains(&*tree.path().to_string_lossy()), "{error}");
+        std::fs::create_dir_all(host.path(path)).unwrap();
+        assert!(cgroup(&host, path).unwrap().metadata().unwrap().is_dir());
+        assert!(
+            cgroup(&host, Path::new("src")).is_ok(),
+            "below the current directory"
+        );
+    }
 }
