@@ -14,6 +14,7 @@ mod hosts;
 mod links;
 mod losses;
 mod map;
+mod mechanisms;
 mod names;
 mod scatter;
 mod unsafe_code;
@@ -42,6 +43,7 @@ const RULES: &[Rule] = &[
     ("max and min", names::names),
     ("one declaration per name", scatter::scatter),
     ("attach call sites", attaching::attaching),
+    ("mechanisms", mechanisms::mechanisms),
 ];
 
 /// Checks every rule and prints what breaks it.

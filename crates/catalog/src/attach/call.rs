@@ -1,9 +1,10 @@
 //! Calls of functions from entry to return, with one link and one program for both (`BPF_TRACE_KPROBE_SESSION`, Linux 6.10).
 
-use super::family::{Attach, Events, Profile};
+use super::family::{Attach, CallEnd, Events, Profile, Runner};
 use super::function::Functions;
 use super::kprobe;
 use super::links::Links;
+use super::site::Sites;
 use crate::error::Result;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 use serde::{Deserialize, Serialize};
@@ -26,7 +27,22 @@ impl Attach for Calls {
     }
 
     fn profile(&self) -> Profile {
-        kprobe::PROFILE
+        Profile {
+            call_end: Some(match self.at_return {
+                false => CallEnd::Entry,
+                true => CallEnd::Return,
+            }),
+            ..kprobe::PROFILE
+        }
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        Runner::Kernel
+    }
+
+    fn sites(&self) -> Sites<'_> {
+        // Functions of modules that are unloaded and come back are not followed: the program of both ends fits no kprobe.
+        Sites::Fixed
     }
 
     fn describe(&self, _reads: &str) -> String {

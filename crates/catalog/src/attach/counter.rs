@@ -1,8 +1,9 @@
 //! Counters and clocks of the kernel: a perf event on one CPU or on each. A perf event is dead once its CPU has been offline, so CPUs that come online later
 //! need new ones.
 
-use super::family::{Attach, Events, Preempted, Profile, Sections};
+use super::family::{Attach, Events, Formatted, Preempted, Profile, Runner, Sections};
 use super::links::{Links, OnlineCpu};
+use super::site::Sites;
 use crate::error::{Error, Result};
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::Errno;
@@ -121,7 +122,19 @@ impl Attach for Counter {
             guarded: false,
             maxactive: None,
             joins: false,
+            formatted: Formatted::No,
+            call_end: None,
+            relays: true,
+            loads_ahead: true,
         }
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        Runner::Cpus(self)
+    }
+
+    fn sites(&self) -> Sites<'_> {
+        Sites::Fixed
     }
 
     fn describe(&self, _reads: &str) -> String {

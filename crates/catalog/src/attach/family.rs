@@ -1,6 +1,9 @@
 //! The trait of a mechanism: how its programs are loaded, attached, counted and described.
 
+use super::counter::Counter;
 use super::links::Links;
+use super::on_request::OnRequest;
+use super::site::Sites;
 use crate::code::CodeCache;
 use crate::error::Result;
 use kestrel_bpf::object::Hook;
@@ -20,6 +23,12 @@ pub trait Attach {
 
     /// Properties of the mechanism that planner, sessions and status need.
     fn profile(&self) -> Profile;
+
+    /// What runs its programs, and so what the session has to do for them.
+    fn runner(&self) -> Runner<'_>;
+
+    /// Where in the kernel's code its programs run, as far as a session follows that.
+    fn sites(&self) -> Sites<'_>;
 
     /// Description in words; `reads` is how its programs read memory.
     fn describe(&self, reads: &str) -> String;
@@ -46,6 +55,47 @@ pub struct Profile {
     pub maxactive: Option<u32>,
     /// Whether events that are named one by one may become one set, which one program serves.
     pub joins: bool,
+    /// Whether its programs see formatted entries of tracepoints.
+    pub formatted: Formatted,
+    /// Where one program sees both ends of calls: which of them the hook is.
+    pub call_end: Option<CallEnd>,
+    /// Whether a second hook of the same event can be passed what the first read, as tables are loaded that the first cannot call.
+    pub relays: bool,
+    /// Whether its programs can be loaded, by several threads, before any is attached.
+    pub loads_ahead: bool,
+}
+
+/// What runs the programs of a mechanism.
+#[derive(Clone, Copy, Debug)]
+pub enum Runner<'a> {
+    /// The kernel, from when they are attached until they are detached.
+    Kernel,
+    /// The kernel, on CPUs that they are attached to one by one: those that come later have to be attached to.
+    Cpus(&'a Counter),
+    /// The reading of a file, which the session has to do.
+    File,
+    /// The session itself, at an event of its own.
+    Session(&'a OnRequest),
+}
+
+/// Formatted entries of tracepoints, as programs see them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Formatted {
+    /// Programs see something else.
+    No,
+    /// Those of one tracepoint.
+    One,
+    /// Those of all tracepoints whose entries are alike.
+    Alike,
+}
+
+/// End of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEnd {
+    /// Where the function is entered.
+    Entry,
+    /// Where it returns.
+    Return,
 }
 
 /// Kernels on which threads are preempted in programs.
@@ -92,6 +142,47 @@ impl dyn Attach {
     /// Whether events that are named one by one may become one set.
     pub fn joins(&self) -> bool {
         self.profile().joins
+    }
+
+    /// Whether its programs see formatted entries of tracepoints.
+    pub fn formatted(&self) -> Formatted {
+        self.profile().formatted
+    }
+
+    /// Which end of calls the hook is, where one program sees both.
+    pub fn call_end(&self) -> Option<CallEnd> {
+        self.profile().call_end
+    }
+
+    /// Whether a second hook of the same event can be passed what the first read.
+    pub fn relays(&self) -> bool {
+        self.profile().relays
+    }
+
+    /// Whether its programs can be loaded before any is attached.
+    pub fn loads_ahead(&self) -> bool {
+        self.profile().loads_ahead
+    }
+
+    /// The event of the session's own that runs its programs.
+    pub fn own_event(&self) -> Option<&OnRequest> {
+        match self.runner() {
+            Runner::Session(own) => Some(own),
+            Runner::Kernel | Runner::Cpus(_) | Runner::File => None,
+        }
+    }
+
+    /// The counter whose programs are attached to CPUs one by one.
+    pub fn counter(&self) -> Option<&Counter> {
+        match self.runner() {
+            Runner::Cpus(counter) => Some(counter),
+            Runner::Kernel | Runner::Session(_) | Runner::File => None,
+        }
+    }
+
+    /// Whether its programs run as a file is read.
+    pub fn is_read(&self) -> bool {
+        matches!(self.runner(), Runner::File)
     }
 }
 

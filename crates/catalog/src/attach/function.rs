@@ -1,9 +1,10 @@
 //! Functions by kprobe or kretprobe: all of them by one multi link, or one link each where the kernel has no multi links.
 
 use super::detach::close_many;
-use super::family::{Attach, Events, Profile, Sections};
+use super::family::{Attach, Events, Profile, Runner, Sections};
 use super::kprobe::{self, Kprobe};
 use super::links::Links;
+use super::site::Sites;
 use crate::code::{Code, CodeCache, LocationSpec};
 use crate::error::{Error, Result};
 use kestrel_kernel::Errno;
@@ -48,8 +49,18 @@ impl Attach for Functions {
             letter: if self.at_return { 'r' } else { 'k' },
             maxactive: self.maxactive,
             joins: self.maxactive.is_none(),
+            // What becomes of functions is known only when they are attached: by one link, or one each.
+            loads_ahead: false,
             ..kprobe::PROFILE
         }
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        Runner::Kernel
+    }
+
+    fn sites(&self) -> Sites<'_> {
+        Sites::Functions
     }
 
     fn describe(&self, _reads: &str) -> String {
@@ -156,8 +167,19 @@ impl Attach for Entry {
                 loadable: None,
             },
             letter: 't',
+            // The tracepoint comes before the function: two hooks that each look at the active word could both take a hit, or both leave it.
+            relays: false,
             ..kprobe::PROFILE
         }
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        Runner::Kernel
+    }
+
+    fn sites(&self) -> Sites<'_> {
+        // System calls are in no module.
+        Sites::Fixed
     }
 
     fn describe(&self, _reads: &str) -> String {

@@ -1,7 +1,8 @@
 //! Iterators: programs that the kernel runs once for each object of a kind, when the session asks for it by reading a file.
 
-use super::family::{Attach, Events, Preempted, Profile, Sections, type_id};
+use super::family::{Attach, Events, Formatted, Preempted, Profile, Runner, Sections, type_id};
 use super::links::Links;
+use super::site::Sites;
 use super::trampoline::bound;
 use crate::error::Result;
 use kestrel_bpf::btf::TypeId;
@@ -45,7 +46,19 @@ impl Attach for Iterator {
             guarded: false,
             maxactive: None,
             joins: false,
+            formatted: Formatted::No,
+            call_end: None,
+            relays: true,
+            loads_ahead: true,
         }
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        Runner::File
+    }
+
+    fn sites(&self) -> Sites<'_> {
+        Sites::Fixed
     }
 
     fn describe(&self, reads: &str) -> String {

@@ -1,25 +1,15 @@
 //! Kprobes on instructions, and kretprobes on single functions: by perf events, or by events of tracefs where only those can.
 
-use super::family::{Attach, Events, Preempted, Profile, Sections};
+use super::family::{Attach, Events, Formatted, Preempted, Profile, Runner, Sections};
 use super::links::Links;
 use super::own_event::{self, OwnEvent};
+use super::site::{KprobeSite, Sites};
 use crate::code::{CodeCache, CodePlace};
 use crate::error::Result;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{LinkDetail, Program, ProgramKind};
 use kestrel_kernel::perf::{self, PerfEvent, PerfTarget};
 use serde::{Deserialize, Serialize};
-
-/// An instruction to be probed: by name where that is exact, else by address.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KprobeSite {
-    /// The place in the kernel's code.
-    pub place: CodePlace,
-    /// The address of that place.
-    pub address: u64,
-    /// Whether the kernel finds it by its name.
-    pub by_name: bool,
-}
 
 /// An instruction hooked by kprobe, or a function's return by kretprobe, wherever in the kernel or its modules; by name where that is exact,
 /// else by address.
@@ -64,6 +54,10 @@ pub(super) const PROFILE: Profile = Profile {
     guarded: true,
     maxactive: None,
     joins: false,
+    formatted: Formatted::No,
+    call_end: None,
+    relays: true,
+    loads_ahead: true,
 };
 
 /// Interface by which a kprobe is attached.
@@ -224,6 +218,14 @@ impl Attach for Instruction {
         }
     }
 
+    fn runner(&self) -> Runner<'_> {
+        Runner::Kernel
+    }
+
+    fn sites(&self) -> Sites<'_> {
+        Sites::Instruction(&self.place, self.address)
+    }
+
     fn describe(&self, _reads: &str) -> String {
         let probe = if self.at_return { "kretprobe" } else { "kprobe" };
         format!("{probe} at {}", self.place)
@@ -254,6 +256,14 @@ impl Attach for Instructions {
 
     fn profile(&self) -> Profile {
         PROFILE
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        Runner::Kernel
+    }
+
+    fn sites(&self) -> Sites<'_> {
+        Sites::Instructions(&self.sites)
     }
 
     fn describe(&self, _reads: &str) -> String {

@@ -11,6 +11,7 @@ mod links;
 mod on_request;
 pub mod own_event;
 mod raw_tracepoint;
+mod site;
 mod tracepoint;
 mod trampoline;
 mod uprobe;
@@ -20,16 +21,17 @@ use crate::error::{Error, Result};
 pub use call::Calls;
 pub use counter::{Counter, online};
 pub use detach::{AT_ONCE, close_many, is_slow, turn};
-pub use family::{Attach, Events, Load, LoadOthers, Sections};
+pub use family::{Attach, CallEnd, Events, Formatted, Load, LoadOthers, Runner, Sections};
 pub use function::{Entry, Functions};
 pub use iterator::Iterator;
 use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
-pub use kprobe::{Instruction, Instructions, Kprobe, KprobeSite, KprobeVia};
+pub use kprobe::{Instruction, Instructions, Kprobe, KprobeVia};
 pub use links::{Links, OnlineCpu};
 pub use on_request::OnRequest;
 pub use raw_tracepoint::{RawTracepoint, TypedTracepoint};
 use serde::{Deserialize, Serialize};
+pub use site::{KprobeSite, Sites};
 use std::ops::Deref;
 pub use tracepoint::{Tracepoint, Tracepoints};
 pub use trampoline::{Trampoline, bound};
@@ -53,6 +55,12 @@ macro_rules! mechanisms {
                 }
             }
         }
+
+        $(impl From<$name> for Mechanism {
+            fn from(mechanism: $name) -> Self {
+                Self::$name(mechanism)
+            }
+        })*
     };
 }
 
@@ -144,7 +152,19 @@ impl Mechanism {
             match &mut plain {
                 Self::Functions(functions) => functions.maxactive = None,
                 Self::Instruction(instruction) => instruction.maxactive = None,
-                _ => {}
+                Self::Tracepoint(_)
+                | Self::Tracepoints(_)
+                | Self::RawTracepoint(_)
+                | Self::TypedTracepoint(_)
+                | Self::Calls(_)
+                | Self::Entry(_)
+                | Self::Instructions(_)
+                | Self::Trampoline(_)
+                | Self::Iterator(_)
+                | Self::Counter(_)
+                | Self::Uprobes(_)
+                | Self::OnRequest(_)
+                | Self::Usdt(_) => {}
             }
             plain
         };

@@ -1,7 +1,8 @@
 //! Programs that no event of the kernel runs: the session itself runs them (`BPF_PROG_TEST_RUN`), at its begin, its end, or when a signal comes.
 
-use super::family::{Attach, Events, Preempted, Profile, Sections};
+use super::family::{Attach, Events, Formatted, Preempted, Profile, Runner, Sections};
 use super::links::Links;
+use super::site::Sites;
 use crate::error::Result;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 use serde::{Deserialize, Serialize};
@@ -38,7 +39,19 @@ impl Attach for OnRequest {
             guarded: false,
             maxactive: None,
             joins: false,
+            formatted: Formatted::No,
+            call_end: None,
+            relays: true,
+            loads_ahead: true,
         }
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        Runner::Session(self)
+    }
+
+    fn sites(&self) -> Sites<'_> {
+        Sites::Fixed
     }
 
     fn describe(&self, _reads: &str) -> String {

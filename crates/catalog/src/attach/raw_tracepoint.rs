@@ -1,7 +1,8 @@
 //! Raw tracepoints, untyped and typed.
 
-use super::family::{Attach, Events, Preempted, Profile, Sections, type_id};
+use super::family::{Attach, Events, Formatted, Preempted, Profile, Runner, Sections, type_id};
 use super::links::{Links, Order};
+use super::site::Sites;
 use super::trampoline::bound;
 use crate::error::Result;
 use kestrel_bpf::btf::TypeId;
@@ -46,7 +47,19 @@ impl Attach for RawTracepoint {
             guarded: false,
             maxactive: None,
             joins: false,
+            formatted: Formatted::No,
+            call_end: None,
+            relays: true,
+            loads_ahead: true,
         }
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        Runner::Kernel
+    }
+
+    fn sites(&self) -> Sites<'_> {
+        Sites::Fixed
     }
 
     fn describe(&self, _reads: &str) -> String {
@@ -80,7 +93,19 @@ impl Attach for TypedTracepoint {
             guarded: false,
             maxactive: None,
             joins: false,
+            formatted: Formatted::No,
+            call_end: None,
+            relays: true,
+            loads_ahead: true,
         }
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        Runner::Kernel
+    }
+
+    fn sites(&self) -> Sites<'_> {
+        Sites::Fixed
     }
 
     fn describe(&self, reads: &str) -> String {

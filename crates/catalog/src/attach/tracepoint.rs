@@ -1,8 +1,9 @@
 //! Tracepoints by perf events: programs see the formatted entry.
 
 use super::detach::close_many;
-use super::family::{Attach, Events, Preempted, Profile, Sections};
+use super::family::{Attach, Events, Formatted, Preempted, Profile, Runner, Sections};
 use super::links::Links;
+use super::site::Sites;
 use crate::error::Result;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{Program, ProgramKind};
@@ -34,6 +35,10 @@ const PROFILE: Profile = Profile {
     guarded: true,
     maxactive: None,
     joins: false,
+    formatted: Formatted::One,
+    call_end: None,
+    relays: true,
+    loads_ahead: true,
 };
 
 impl Links {
@@ -67,6 +72,14 @@ impl Attach for Tracepoint {
         PROFILE
     }
 
+    fn runner(&self) -> Runner<'_> {
+        Runner::Kernel
+    }
+
+    fn sites(&self) -> Sites<'_> {
+        Sites::Fixed
+    }
+
     fn describe(&self, _reads: &str) -> String {
         format!("tracepoint {}:{}, the formatted entry", self.group, self.name)
     }
@@ -91,7 +104,18 @@ impl Attach for Tracepoints {
     }
 
     fn profile(&self) -> Profile {
-        PROFILE
+        Profile {
+            formatted: Formatted::Alike,
+            ..PROFILE
+        }
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        Runner::Kernel
+    }
+
+    fn sites(&self) -> Sites<'_> {
+        Sites::Fixed
     }
 
     fn describe(&self, _reads: &str) -> String {

@@ -1,7 +1,8 @@
 //! Trampolines of functions: `fentry` and `fexit`.
 
-use super::family::{Attach, Events, Preempted, Profile, Sections, type_id};
+use super::family::{Attach, Events, Formatted, Preempted, Profile, Runner, Sections, type_id};
 use super::links::{Links, Order};
+use super::site::Sites;
 use crate::error::Result;
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::object::Hook;
@@ -68,7 +69,19 @@ impl Attach for Trampoline {
             guarded: false,
             maxactive: None,
             joins: false,
+            formatted: Formatted::No,
+            call_end: None,
+            relays: true,
+            loads_ahead: true,
         }
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        Runner::Kernel
+    }
+
+    fn sites(&self) -> Sites<'_> {
+        Sites::Trampoline(self.module.as_deref(), self.id)
     }
 
     fn describe(&self, reads: &str) -> String {

@@ -1,8 +1,9 @@
 //! Functions and instructions of programs and libraries by uprobe: all of them by one multi link, or one perf event each where the kernel has no such links (before 6.6).
 
-use super::family::{Attach, Events, Preempted, Profile, Sections};
+use super::family::{Attach, Events, Formatted, Preempted, Profile, Runner, Sections};
 use super::is_unknown_kind;
 use super::links::Links;
+use super::site::Sites;
 use crate::error::{Error, Result};
 use crate::executable::Site;
 use kestrel_bpf::object::Hook;
@@ -49,7 +50,19 @@ impl Attach for Uprobes {
             guarded: false,
             maxactive: None,
             joins: true,
+            formatted: Formatted::No,
+            call_end: None,
+            relays: true,
+            loads_ahead: true,
         }
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        Runner::Kernel
+    }
+
+    fn sites(&self) -> Sites<'_> {
+        Sites::Fixed
     }
 
     fn describe(&self, _reads: &str) -> String {

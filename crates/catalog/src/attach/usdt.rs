@@ -1,7 +1,8 @@
 //! USDT probes of programs and libraries, attached as uprobes whose semaphore the kernel raises while they are attached.
 
-use super::family::{Attach, Events, Profile};
+use super::family::{Attach, Events, Profile, Runner};
 use super::links::Links;
+use super::site::Sites;
 use super::uprobe::{Uprobes, UserPlaces};
 use crate::error::{Error, Result};
 use kestrel_bpf::object::Hook;
@@ -45,6 +46,14 @@ impl Attach for Usdt {
         // Each probe has fields of its own.
         profile.joins = false;
         profile
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        Runner::Kernel
+    }
+
+    fn sites(&self) -> Sites<'_> {
+        Sites::Fixed
     }
 
     fn describe(&self, _reads: &str) -> String {

@@ -2,7 +2,7 @@
 
 use super::hook::Hook;
 use super::together;
-use kestrel_catalog::attach::Mechanism;
+use kestrel_catalog::attach::CallEnd;
 use kestrel_catalog::catalog::{Resolved, Strategy};
 use kestrel_compiler::lang::ast::Probe;
 
@@ -61,8 +61,8 @@ pub(super) fn join(hooks: &mut [Hook]) {
             wanted[entry].is_some()
                 && wanted[*at] == wanted[entry]
                 && hooks[*at].entry_exit_id.is_none()
-                && end(&hooks[entry]) == Some(false)
-                && end(&hooks[*at]) == Some(true)
+                && end(&hooks[entry]) == Some(CallEnd::Entry)
+                && end(&hooks[*at]) == Some(CallEnd::Return)
                 && symbols(&hooks[*at]).eq(symbols(&hooks[entry]))
         };
         if let Some(at_return) = (0..hooks.len()).find(other) {
@@ -72,16 +72,13 @@ pub(super) fn join(hooks: &mut [Hook]) {
     }
     for hook in hooks.iter_mut().filter(|hook| hook.entry_exit_id.is_none()) {
         hook.strategies
-            .retain(|strategy| !matches!(strategy.mechanism, Mechanism::Calls(_)));
+            .retain(|strategy| strategy.mechanism.call_end().is_none());
     }
 }
 
-/// Whether the best strategy of a hook is the return's part of a program that sees both ends, or the entry's, or neither.
-fn end(hook: &Hook) -> Option<bool> {
-    match &hook.strategies.first()?.mechanism {
-        Mechanism::Calls(call) => Some(call.at_return),
-        _ => None,
-    }
+/// The end of calls that the best strategy of a hook is in a program that sees both.
+fn end(hook: &Hook) -> Option<CallEnd> {
+    hook.strategies.first()?.mechanism.call_end()
 }
 
 fn symbols(hook: &Hook) -> impl Iterator<Item = Option<&str>> {

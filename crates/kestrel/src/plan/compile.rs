@@ -5,7 +5,7 @@ use super::constant_records;
 use super::hook::{Hook, PlannedStrategy, Slot, layouts};
 use super::planned::{BufferPlan, Plan};
 use kestrel_bpf::btf::{Btf, Kind};
-use kestrel_catalog::attach::Mechanism;
+use kestrel_catalog::attach::CallEnd;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::tree::CheckedProbe;
 use kestrel_compiler::context::Context;
@@ -41,7 +41,7 @@ impl Hook {
 
     /// Way in which its code finds the handler that an event meets.
     fn choice(&self, strategy: &PlannedStrategy, plan: &Plan) -> HandlerChoice {
-        if matches!(strategy.mechanism, Mechanism::OnRequest(_)) {
+        if strategy.mechanism.own_event().is_some() {
             return HandlerChoice::Always;
         }
         match (self.named_probe, &self.slot, self.handlers.as_slice()) {
@@ -71,16 +71,16 @@ impl Hook {
         place: Option<ProgramPlace>,
     ) -> Result<Program> {
         let own = self.compile(strategy, plan, place)?;
-        let (Mechanism::Calls(call), Some(other)) = (&strategy.mechanism, plan.other_end(self)) else {
+        let (Some(end), Some(other)) = (strategy.mechanism.call_end(), plan.other_end(self)) else {
             return Ok(own);
         };
         let Some(its_way) = other.strategies.first() else {
             return Ok(own);
         };
         let other = other.compile(its_way, plan, place)?;
-        let (entry, at_return) = match call.at_return {
-            true => (other, own),
-            false => (own, other),
+        let (entry, at_return) = match end {
+            CallEnd::Return => (other, own),
+            CallEnd::Entry => (own, other),
         };
         entry.with_return(at_return).map_err(|error| Error::Compile {
             event: self.event(),

@@ -3,7 +3,7 @@
 //! afterwards. Intervals that all only print and clear have no timers in the kernel: the reader counts their time.
 
 use super::hook::{Hook, PlannedStrategy};
-use kestrel_catalog::attach::{Mechanism, OnRequest};
+use kestrel_catalog::attach::OnRequest;
 use kestrel_compiler::check::tree::{
     CheckedProbe, ExprKind, MapChange, MapPlace, Record, Statement, StatementKind,
 };
@@ -105,9 +105,7 @@ fn by_reader(hook: &Hook) -> Option<PlannedStrategy> {
     let ([strategy], [instance]) = (hook.strategies.as_slice(), hook.instances.as_slice()) else {
         return None;
     };
-    let Mechanism::Counter(clock) = &strategy.mechanism else {
-        return None;
-    };
+    let clock = strategy.mechanism.counter()?;
     if clock.every_cpu || clock.process.is_some() {
         return None;
     }
@@ -116,7 +114,7 @@ fn by_reader(hook: &Hook) -> Option<PlannedStrategy> {
         every: Some(clock.period),
     };
     let by_reader = PlannedStrategy {
-        mechanism: Mechanism::OnRequest(own),
+        mechanism: own.into(),
         context: Context {
             program: ProgramKind::RawTracepoint,
             ..strategy.context.clone()
@@ -129,9 +127,7 @@ fn by_reader(hook: &Hook) -> Option<PlannedStrategy> {
 
 /// The handlers of a strategy and their records apart; none where not all records are known.
 pub(crate) fn split(strategy: &PlannedStrategy) -> Option<Split> {
-    let Mechanism::OnRequest(own) = &strategy.mechanism else {
-        return None;
-    };
+    let own = strategy.mechanism.own_event()?;
     let moment = match own.name.as_str() {
         _ if own.every.is_some() => Moment::Interval,
         BEGIN => Moment::Begin,

@@ -1,6 +1,6 @@
 //! The events that the patterns of a text stand for on this kernel, each once, however many patterns match it and by whatever name it is asked for.
 
-use kestrel_catalog::attach::{self, Mechanism};
+use kestrel_catalog::attach::{Formatted, Mechanism};
 use kestrel_catalog::catalog::phase::Phase;
 use kestrel_catalog::catalog::tracepoint::shared_format::family;
 use kestrel_catalog::catalog::{
@@ -232,12 +232,13 @@ impl<'a> Events<'a> {
     }
 
     fn set(&mut self, kind: &'static str, strategies: Vec<Strategy>) -> usize {
-        let family = strategies
-            .first()
-            .map_or_else(String::new, |strategy| match strategy.mechanism {
-                Mechanism::Tracepoints(attach::Tracepoints) => family(&strategy.context),
-                _ => strategy.context.name.clone(),
-            });
+        let family =
+            strategies
+                .first()
+                .map_or_else(String::new, |strategy| match strategy.mechanism.formatted() {
+                    Formatted::Alike => family(&strategy.context),
+                    Formatted::One | Formatted::No => strategy.context.name.clone(),
+                });
         let first = strategies.first().map(|strategy| &strategy.mechanism);
         let known = self.sets.iter().position(|set| {
             let known = set.strategies.first().map(|strategy| &strategy.mechanism);

@@ -10,7 +10,6 @@ use super::planner::cells::{Cell, Cells};
 use super::planner::{Done, Planner};
 use super::source::Options;
 use super::{control_groups, control_groups_in, program_types, relayed, trust};
-use kestrel_catalog::attach::{self, Mechanism};
 use kestrel_catalog::catalog::{Catalog, Resolved, Via};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
@@ -49,7 +48,7 @@ pub fn plan_load(
     for (place, hook) in existing.hooks.iter().enumerate() {
         if let Some(event) = relayed::misfit(&cells[0], hook, &planner) {
             // A hook at the function of a system call has no relay; it has to move to the tracepoint before the table can be loaded.
-            if matches!(hook.mechanism, Mechanism::Entry(attach::Entry { .. })) {
+            if !hook.mechanism.relays() {
                 cells[0][event] = None;
                 at_function.push(hook);
                 continue;

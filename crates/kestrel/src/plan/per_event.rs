@@ -3,7 +3,7 @@
 
 use super::check_handlers::{Candidate, Checked, without_set};
 use super::hook::{Hook, PlannedHandler, PlannedStrategy};
-use kestrel_catalog::attach::{self, Mechanism};
+use kestrel_catalog::attach::Formatted;
 use kestrel_catalog::catalog::{Resolved, Strategy};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::tree::CheckedProbe;
@@ -107,8 +107,7 @@ fn alike(set: &Strategy, strategies: &[Strategy]) -> Option<Strategy> {
     let same = |strategy: &&Strategy| {
         strategy.context.program == set.context.program
             && strategy.context.direct_loads == set.context.direct_loads
-            && (strategy.mechanism == set.mechanism
-                || set.mechanism == Mechanism::Tracepoints(attach::Tracepoints))
+            && (strategy.mechanism == set.mechanism || set.mechanism.formatted() == Formatted::Alike)
     };
     let mut strategy = strategies.iter().find(same)?.clone();
     strategy.context.selector.clone_from(&set.context.selector);

@@ -14,7 +14,7 @@ pub mod syscall;
 use super::glob::Glob;
 use super::kind::{DescribedField, Description, EventKind, Instance, KindRow, Resolved, Strategy, Via};
 use super::lookup::Catalog;
-use crate::attach::{self, Mechanism};
+use crate::attach::Mechanism;
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::tracefs::EventName;
@@ -144,10 +144,8 @@ impl Resolved {
 
     /// The event without strategies that see a tracepoint's event at a function behind the tracepoint: many kprobes take long to go.
     pub(super) fn at_tracepoints(mut self) -> Self {
-        let elsewhere =
-            |strategy: &Strategy| matches!(strategy.mechanism, Mechanism::Entry(attach::Entry { .. }));
         if self.kind == Tracepoint.name() {
-            self.strategies.retain(|strategy| !elsewhere(strategy));
+            self.strategies.retain(|strategy| strategy.mechanism.relays());
         }
         self.members = self.members.into_iter().map(Self::at_tracepoints).collect();
         self

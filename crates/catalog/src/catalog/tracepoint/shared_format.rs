@@ -5,7 +5,7 @@
 use super::super::kind::{Instance, Resolved, Strategy, Via};
 use super::super::lookup::Catalog;
 use super::resolve::resolve_one;
-use crate::attach::{self, Mechanism};
+use crate::attach::{self, Formatted, Mechanism};
 use crate::error::Result;
 use kestrel_compiler::context::{Context, EventField, EventNumber};
 use std::collections::HashMap;
@@ -65,10 +65,7 @@ fn fields(single: &Resolved) -> Option<&[EventField]> {
     let [strategy] = single.strategies.as_slice() else {
         return None;
     };
-    let classic = matches!(
-        strategy.mechanism,
-        Mechanism::Tracepoint(attach::Tracepoint { .. })
-    );
+    let classic = strategy.mechanism.formatted() == Formatted::One;
     (classic && strategy.context.features.attach_cookie).then_some(&strategy.context.fields)
 }
 

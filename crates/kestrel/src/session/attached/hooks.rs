@@ -6,7 +6,6 @@ use crate::plan::{Hook, Plan, PlannedStrategy};
 use crate::session::kernel_error::{can_be_left_out, is_final, reason};
 use crate::session::prepare::{self, PreparedHook};
 use crate::session::{Fallback, Skipped, attach, modules, verifier_error};
-use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::hook::second_chance;
@@ -92,8 +91,7 @@ impl Session {
         let mut last: Option<Error> = None;
         // A program for both ends comes too late for one that is seen in another way.
         let alone = self.end_attached(plan, hook).is_some();
-        let possible =
-            |strategy: &PlannedStrategy| !(alone && matches!(strategy.mechanism, Mechanism::Calls(_)));
+        let possible = |strategy: &PlannedStrategy| !(alone && strategy.mechanism.call_end().is_some());
         let strategies = hook.strategies.iter().enumerate();
         for (index, strategy) in strategies.filter(|(_, strategy)| possible(strategy)) {
             let ready = ready.take().map_or_else(

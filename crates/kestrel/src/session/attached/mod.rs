@@ -99,15 +99,15 @@ pub(super) struct Attached {
 impl Attached {
     /// Whether it sees entries and returns.
     fn sees_both_ends(&self) -> bool {
-        matches!(self.mechanism, Some(Mechanism::Calls(_)))
+        self.mechanism.as_ref().is_some_and(|it| it.call_end().is_some())
     }
 
     /// Kind of hits.
     fn hits(&self) -> HitKind {
         match &self.mechanism {
-            Some(Mechanism::Calls(_)) => HitKind::Calls,
+            _ if self.sees_both_ends() => HitKind::Calls,
             Some(it) if it.letter() == 'r' => HitKind::Returns,
-            _ => HitKind::Any,
+            Some(_) | None => HitKind::Any,
         }
     }
 }

@@ -4,12 +4,19 @@ use super::{Attached, Session};
 use crate::plan::constant_records::ConstantRecord;
 use crate::session::maps::Generations;
 use kestrel_catalog::Result;
-use kestrel_catalog::attach::Mechanism;
+use kestrel_catalog::attach::OnRequest;
 use kestrel_hook::hook::control::Control;
 use kestrel_kernel::bpf::TestRun;
 use kestrel_trace::event::{EventClass, EventId};
 use std::fs::File;
 use std::sync::Arc;
+
+impl Attached {
+    /// The event of the session's own at which its program runs.
+    fn own_event(&self) -> Option<&OnRequest> {
+        self.mechanism.as_ref()?.own_event()
+    }
+}
 
 impl Session {
     /// Starts the periods of its intervals now.
@@ -34,11 +41,9 @@ impl Session {
 
     /// The places of its hooks at an event of its own, in source order.
     pub(crate) fn own_hooks(&self, name: &str) -> Vec<usize> {
-        let is_named =
-            |hook: &Attached| matches!(&hook.mechanism, Some(Mechanism::OnRequest(own)) if own.name == name);
         let hooks = self.hooks.iter().enumerate();
         hooks
-            .filter(|(_, hook)| is_named(hook))
+            .filter(|(_, hook)| hook.own_event().is_some_and(|own| own.name == name))
             .map(|(place, _)| place)
             .collect()
     }
@@ -82,10 +87,7 @@ impl Session {
 
     /// What its reader does from time to time: the period in ns and the records of each such event, in source order.
     pub(crate) fn periodic(&self) -> Vec<(u64, Vec<(EventId, ConstantRecord)>)> {
-        let period = |hook: &Attached| match &hook.mechanism {
-            Some(Mechanism::OnRequest(own)) => own.every,
-            _ => None,
-        };
+        let period = |hook: &Attached| hook.own_event()?.every;
         let hooks = self.hooks.iter();
         hooks
             .filter_map(|hook| Some((period(hook)?, hook.constant_records.clone())))
@@ -107,7 +109,7 @@ impl Session {
     /// # Errors
     /// When the kernel refuses.
     pub fn iterator_files(&self) -> Result<Vec<File>> {
-        let is_walk = |hook: &&Attached| matches!(hook.mechanism, Some(Mechanism::Iterator(_)));
+        let is_walk = |hook: &&Attached| hook.mechanism.as_ref().is_some_and(|it| it.is_read());
         let walks = self.hooks.iter().filter(is_walk);
         let walks = walks.map(|hook| hook.links.iterator_files());
         Ok(walks.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
@@ -115,11 +117,8 @@ impl Session {
 
     /// Names of the events that [`Session::fire`] fires: `begin`, `bench:lhist`, in the order of the program.
     pub fn own_events(&self) -> Vec<String> {
-        let names = self.hooks.iter().filter_map(|hook| match &hook.mechanism {
-            Some(Mechanism::OnRequest(own)) => Some(own.name.clone()),
-            _ => None,
-        });
-        names.collect()
+        let names = self.hooks.iter().filter_map(Attached::own_event);
+        names.map(|own| own.name.clone()).collect()
     }
 
     /// How often the handlers of an own event have run, and for how many nanoseconds, while [`kestrel_kernel::bpf::enable_stats`] was on.
@@ -129,7 +128,7 @@ impl Session {
     pub fn own_runs(&self, name: &str) -> Result<(u64, u64)> {
         let mut runs = (0, 0);
         for hook in &self.hooks {
-            if matches!(&hook.mechanism, Some(Mechanism::OnRequest(own)) if own.name == name) {
+            if hook.own_event().is_some_and(|own| own.name == name) {
                 let info = hook.program.info()?;
                 runs = (runs.0 + info.runs, runs.1 + info.run_time);
             }

@@ -3,7 +3,7 @@
 use crate::plan::{Hook, PlannedStrategy};
 use kestrel_bpf::asm::Assembler;
 use kestrel_bpf::isa::Reg;
-use kestrel_catalog::attach::{Events, Links, Load, LoadOthers, Mechanism};
+use kestrel_catalog::attach::{Events, Formatted, Links, Load, LoadOthers};
 use kestrel_catalog::catalog::tracepoint::syscall::read_for;
 use kestrel_catalog::catalog::{Catalog, Instance};
 use kestrel_catalog::{Error, Result};
@@ -39,7 +39,7 @@ fn name(instance: &Instance) -> &str {
 fn reading(hook: &Hook, strategy: &PlannedStrategy, catalog: &Catalog) -> Result<Links> {
     let ([one], false) = (
         hook.instances.as_slice(),
-        matches!(strategy.mechanism, Mechanism::Tracepoint(_)),
+        strategy.mechanism.formatted() != Formatted::No,
     ) else {
         return Ok(Links::default());
     };

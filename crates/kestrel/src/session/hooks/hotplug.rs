@@ -17,10 +17,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Counter whose hits are counted, where programs are attached to CPUs one by one.
 fn counter(mechanism: Option<&Mechanism>) -> Option<&Counter> {
-    match mechanism {
-        Some(Mechanism::Counter(counter)) => Some(counter),
-        _ => None,
-    }
+    mechanism?.counter()
 }
 
 impl Attached {

@@ -6,7 +6,7 @@ use crate::session::hook_maps::{numbers_map, slots_map};
 use crate::session::resources::Resources;
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::Result;
-use kestrel_catalog::attach::{self, Mechanism};
+use kestrel_catalog::attach::Sites;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_compiler::Program as Compiled;
 use kestrel_hook::hook::dispatch;
@@ -161,10 +161,9 @@ pub(in crate::session) fn preemption(plan: &Plan, catalog: &Catalog) -> Preempti
 fn most_on_a_function(plan: &Plan) -> usize {
     let mut hooks: HashMap<(Option<&str>, u32), usize> = HashMap::new();
     for hook in &plan.hooks {
-        if let Some(Mechanism::Trampoline(attach::Trampoline { module, id, .. })) =
-            hook.strategies.first().map(|strategy| &strategy.mechanism)
-        {
-            *hooks.entry((module.as_deref(), id.0)).or_default() += 1;
+        let sites = hook.strategies.first().map(|strategy| strategy.mechanism.sites());
+        if let Some(Sites::Trampoline(module, id)) = sites {
+            *hooks.entry((module, id.0)).or_default() += 1;
         }
     }
     hooks.into_values().max().unwrap_or(0)
@@ -179,8 +178,7 @@ fn prepare_hook(
 ) -> Option<PreparedHook> {
     let strategy = hook.strategies.first()?;
     let mut ready = PreparedHook::compile(plan, hook, strategy, preemption).ok()?;
-    // What becomes of functions is known only when they are attached.
-    if !matches!(strategy.mechanism, Mechanism::Functions(_)) {
+    if strategy.mechanism.loads_ahead() {
         let kind = strategy.mechanism.called_kind(true).ok()?;
         let event = hook.event();
         let load = |(number, compiled): (usize, &Compiled)| {

@@ -334,7 +334,7 @@ impl<'a> Recompile<'a> {
         Err(cannot_recompile(event, &why))
     }
 
-    /// A hook that sees a system call at its function (`Mechanism::Entry`) as one at the tracepoint, attached and pinned as hook `number`, with the program that is attached
+    /// A hook that sees a system call at its function (one that has no relay) as one at the tracepoint, attached and pinned as hook `number`, with the program that is attached
     /// there in the place of the one that is attached here; `tables` gives the numbers that tables will have.
     pub(in crate::session) fn at_tracepoint(
         &mut self,

@@ -10,7 +10,7 @@
 pub(crate) mod follow;
 pub(crate) mod status;
 
-use kestrel_catalog::attach::{self, Mechanism};
+use kestrel_catalog::attach::{Mechanism, Sites};
 use kestrel_catalog::catalog::{Catalog, Instance};
 use kestrel_catalog::code::KERNEL;
 use kestrel_kernel::Host;
@@ -70,11 +70,13 @@ pub(in crate::session) fn loading(host: &Host, module: &str) -> Option<u64> {
 
 /// The module of what the kernel attaches whenever that is loaded.
 pub(in crate::session) fn awaited(mechanism: &Mechanism) -> Option<&str> {
-    match mechanism {
-        Mechanism::Instruction(attach::Instruction {
-            place, address: 0, ..
-        }) => place.module.as_deref(),
-        _ => None,
+    match mechanism.sites() {
+        Sites::Instruction(place, 0) => place.module.as_deref(),
+        Sites::Instruction(..)
+        | Sites::Instructions(_)
+        | Sites::Functions
+        | Sites::Trampoline(..)
+        | Sites::Fixed => None,
     }
 }
 
@@ -96,21 +98,12 @@ impl ModulePlace {
         instances: &[Instance],
         catalog: &Catalog,
     ) -> Option<Self> {
-        let (places, at_return, maxactive) = match mechanism {
+        let places = match mechanism.sites() {
             // The kernel attaches what waited for its module, each time that comes.
-            Mechanism::Instruction(attach::Instruction { address: 0, .. }) => return None,
-            Mechanism::Instruction(attach::Instruction {
-                place,
-                at_return,
-                maxactive,
-                ..
-            }) => (vec![place.clone()], *at_return, *maxactive),
-            Mechanism::Instructions(attach::Instructions { sites }) => {
-                (sites.iter().map(|site| site.place.clone()).collect(), false, None)
-            }
-            Mechanism::Functions(attach::Functions {
-                at_return, maxactive, ..
-            }) => {
+            Sites::Instruction(_, 0) => return None,
+            Sites::Instruction(place, _) => vec![place.clone()],
+            Sites::Instructions(sites) => sites.iter().map(|site| site.place.clone()).collect(),
+            Sites::Functions => {
                 let [one] = instances else { return None };
                 let symbol = one.symbol.clone()?;
                 let module = catalog.module_of(None, &symbol)?;
@@ -119,9 +112,9 @@ impl ModulePlace {
                     symbol,
                     offset: 0,
                 };
-                (vec![place], *at_return, *maxactive)
+                vec![place]
             }
-            _ => return None,
+            Sites::Trampoline(..) | Sites::Fixed => return None,
         };
         let module = places.first()?.module.clone().filter(|module| module != KERNEL)?;
         let spots = places.into_iter().map(|place| (place.symbol, place.offset));
@@ -129,8 +122,8 @@ impl ModulePlace {
             loaded: loading(catalog.host(), &module),
             module,
             spots: spots.collect(),
-            at_return,
-            maxactive,
+            at_return: mechanism.letter() == 'r',
+            maxactive: mechanism.maxactive(),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::plan::Hook;
 use crate::session::state::{HookState, Instruction, SiteState};
-use kestrel_catalog::attach::Mechanism;
+use kestrel_catalog::attach::Sites;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::catalog::phase::Phase;
 use kestrel_catalog::code::Code;
@@ -27,16 +27,17 @@ pub(super) fn of(
             symbol: instance.symbol.clone().filter(|_| letter != 't'),
             ..SiteState::default()
         };
-        match &hook.attached {
-            Some(Mechanism::Instruction(instruction)) => site.address = instruction.address,
+        match hook.attached.as_ref().map(|mechanism| mechanism.sites()) {
+            Some(Sites::Instruction(_, address)) => site.address = address,
             // What follows an instruction; where that is several, the first.
-            Some(Mechanism::Instructions(instructions)) => {
-                if let Some(spot) = instructions.sites.first() {
+            Some(Sites::Instructions(sites)) => {
+                if let Some(spot) = sites.first() {
                     site.address = spot.address;
                     site.symbol = Some(spot.place.symbol.clone());
                 }
             }
-            _ => {}
+            // Their links or the kernel's symbols say it.
+            Some(Sites::Functions | Sites::Trampoline(..) | Sites::Fixed) | None => {}
         }
         let link_detail = links.get(at).filter(|_| links.len() == events.len());
         let link_detail = link_detail
