@@ -78,6 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let (mut ran, mut failed) = (0usize, 0usize);
     for object in &objects {
         let name = object.file_name().unwrap_or_default().to_string_lossy();
+        // A trial adds options that one object needs: the next begins without them.
         let mut given = options.options.clone();
         match trial.object(object, &mut given)? {
             Outcome::Runs(left) => {

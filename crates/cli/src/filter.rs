@@ -123,6 +123,7 @@ impl Options {
             eprintln!("{}", style::diagnostics_in("--where", filter.warnings(), text));
         }
         let times = filter.times();
+        // Nothing can be between them: said now, not after a long trace was read.
         if times.is_empty() {
             return Err(Failure::new(
                 Exit::Usage,

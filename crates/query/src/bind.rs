@@ -45,6 +45,7 @@ pub(crate) fn value(expr: &ast::Expr, event: &EventClass) -> Bound<Value> {
         }),
         value: expr,
     };
+    // By way of a handler, so that the value is what a recording of it would have been.
     let call = ast::ExprKind::Call {
         name: ast::Spanned {
             node: "record".to_owned(),

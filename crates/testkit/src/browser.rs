@@ -61,6 +61,7 @@ impl Browser {
         let input = process.stdin.take().expect("a pipe");
         let mut pipe = BufReader::new(process.stdout.take().expect("a pipe"));
         let (sender, output) = channel();
+        // An answer can be waited for with a limit at a channel, not at a pipe.
         std::thread::spawn(move || {
             let mut message = Vec::new();
             while pipe.read_until(0, &mut message).is_ok_and(|read| read > 0) {

@@ -165,6 +165,7 @@ impl Maker {
             0 => format!("({} + {})", self.number(event, depth), self.number(event, depth)),
             1 => format!("({} - {})", self.number(event, depth), self.number(event, depth)),
             2 => format!("({} * {})", self.number(event, depth), self.below(9)),
+            // The checker warns of a division by a 0 that it can see, or refuses it.
             3 => format!("({} / {})", self.number(event, depth), self.below(9) + 1),
             4 => format!("({} % {})", self.number(event, depth), self.below(30) + 1),
             5 => format!(

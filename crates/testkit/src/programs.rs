@@ -161,6 +161,7 @@ impl Maker {
 
     /// An expression of type `int64`, and its value.
     fn number(&mut self, depth: u32) -> (String, i64) {
+        // Small expressions at every depth, too: else all programs had trees of one shape.
         if depth == 0 || self.below(4) == 0 {
             return match self.one_of(&self.numbers.clone()) {
                 Some((name, _, held)) if self.below(4) != 0 => (format!("(int64){name}"), held as i64),
@@ -222,6 +223,7 @@ impl Maker {
 
     /// An expression that is true or false, and which of both.
     fn truth(&mut self, depth: u32) -> (String, bool) {
+        // What has no name to use yet falls through to the comparison of numbers, which always can be made.
         match self.below(if depth == 0 { 3 } else { 6 }) {
             0 if !self.truths.is_empty() => {
                 let (name, holds) = self.truths[0].clone();

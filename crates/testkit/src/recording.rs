@@ -45,6 +45,7 @@ fn class(id: u16, name: &str, fields: Vec<(&str, FieldType)>) -> EventClass {
 }
 
 fn events() -> [EventClass; 4] {
+    // `TASK_COMM_LEN` of the kernel.
     let comm = || FieldType::CharArray { size: 16 };
     let integer = |size| FieldType::Integer {
         size,
@@ -188,6 +189,7 @@ pub fn write(path: &Path, rounds: u64, level: Option<u8>, lost: u64) {
             (READER, READER),
             &[Cell::U(FUTEX), Cell::U(0)],
         );
+        // Whole pages are written as they come, so that memory does not grow with the rounds; the last one is still being filled.
         if round % 1000 == 999 {
             for (cpu, ring) in (0..).zip(&mut rings) {
                 let open = ring.pages.pop();

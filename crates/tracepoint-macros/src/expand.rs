@@ -78,6 +78,7 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
     let callback = code!(dyn Fn(#(#types),*) + Send + Sync);
     let fields = class.fields.iter().map(described);
     let count = class.fields.len();
+    // Hygienic, so that no argument of the program's has the same name; yet a wrong type is reported at the value.
     let place = |(at, field): (usize, &Field)| {
         format_ident!(
             "__field_{at}",

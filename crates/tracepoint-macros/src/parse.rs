@@ -142,6 +142,7 @@ fn event(input: ParseStream<'_>, attributes: Vec<Attribute>, visibility: Visibil
         None => None,
     };
     let print = print(input)?;
+    // It would be called an unexpected token, though only its place is wrong.
     if input.peek(Token![if]) {
         return Err(input.error("a condition stands before the print format: if … print \"…\""));
     }

@@ -264,6 +264,7 @@ impl Guest {
                 None => {
                     let longer = self.machine.starved();
                     let granted = longer.saturating_sub(starved);
+                    // Any guest waits a little: only a machine that is busy for long is a reason to go on.
                     if granted > Duration::from_secs(1) {
                         deadline += granted;
                         starved = longer;

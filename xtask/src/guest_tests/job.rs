@@ -153,6 +153,7 @@ impl Job {
         let (mut running, before, seen) = match before {
             Some(mut used) => {
                 let before = used.guest.busy();
+                // What one file of tests left or was given must not help the next.
                 if used.file != self.file.name {
                     clear(&mut used.guest)?;
                     self.equip(&mut used.guest, ground.stable)?;

@@ -335,6 +335,7 @@ impl Btf {
     fn decode(&self, id: TypeId) -> Option<Type<'_>> {
         let (btf, record) = self.record(id)?;
         let info = u32_at(record, 4)?;
+        // One word that each kind reads in its own way (`struct btf_type` in uapi/linux/btf.h).
         let third = u32_at(record, 8)?;
         let (ty, size, flag) = (TypeId(third), third, info >> 31 == 1);
         let kind = Kind::of_info(info)?;

@@ -187,6 +187,7 @@ fn match_row<'a>(row: &Row, line: &'a str, maps: &[&str]) -> Option<Operands<'a>
 
 /// Parses one operand into its field. The letters are explained at [`Row`].
 fn operand<'a>(letter: char, word: &'a str, row: &Row, maps: &[&str], to: &mut Operands<'a>) -> Option<()> {
+    // A register that is written twice has one field of the instruction: both have to name the same.
     match letter {
         'd' => to.dst = same(to.dst, register(word, 'r')?)?,
         'D' => to.dst = same(to.dst, register(word, 'w')?)?,

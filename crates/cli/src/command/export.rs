@@ -67,6 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         trace.reader.watch(Box::new(move |done| bar(done, total)));
     }
     let has_stacks = |event: &EventClass| event.layout.fields().iter().any(|field| field.ty.is_stack());
+    // Known before the trace is read, whose end would give an empty file.
     if target.name == "folded" && !trace.reader.info().events.iter().any(has_stacks) {
         let path = options.trace.path.display();
         let failure = Failure::new(Exit::Failed, format!("{path} has no call stacks"));

@@ -166,6 +166,7 @@ fn print_summary(all: &[Recovered]) -> std::io::Result<()> {
             shown(&one.hostname),
             shown(&one.kernel_release)
         )?;
+        // Packets without an event that can be read give no times.
         if one.events > 0 {
             writeln!(
                 out,

@@ -143,6 +143,7 @@ fn text(status: &Status, verbose: bool) -> String {
     events(status, verbose, &mut out);
     maps(status, &mut out);
     programs(status, verbose, &mut out);
+    // To which CPUs they came is not known here: taken for one, so that the remark is rather there than missing.
     let came = status.events.iter().map(|row| (&row.event, 0));
     let missed = status.programs.iter().map(|program| program.missed).sum();
     if let Some(uncounted) = &status.uncounted
@@ -196,6 +197,7 @@ fn buffers(status: &Status, out: &mut String) {
         ],
     );
     for b in &status.buffers {
+        // A frozen buffer takes nothing in either mode.
         let mode = match b.frozen {
             true => "frozen",
             false => b.geometry.mode.name(),
@@ -287,6 +289,7 @@ fn programs(status: &Status, verbose: bool, out: &mut String) {
         .iter()
         .map(|p| p.rate.unwrap_or(0.0) * p.cost.unwrap_or(0.0))
         .sum();
+    // Each program weighs as often as it runs.
     let cost = if runs > 0.0 { time / runs } else { 0.0 };
     let many = counted(status.programs.len() as u64, "program");
     let rates = match timed {

@@ -340,6 +340,7 @@ impl Work for LiveTrace {
         let mut behind_exit = 0;
         let mut show = |mut session: &Session, record: &Record<'_>| {
             tally.seen.insert((record.event.id.0, record.cpu));
+            // Other CPUs wrote on until the exit was read: none of that is output any more.
             if exit.is_some() {
                 behind_exit += 1;
                 return Ok(());
@@ -365,6 +366,7 @@ impl Work for LiveTrace {
             false => live.poll_with(&mut show)?,
         };
         self.tally.bytes += out.len() as u64;
+        // Lines scroll in the place of the live view, which is drawn anew below them.
         if last || !out.is_empty() {
             self.view.erase()?;
         }

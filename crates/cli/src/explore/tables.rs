@@ -376,6 +376,7 @@ pub(crate) fn of_graph(graph: &Graph, before: Option<Shown>) -> Shown {
         (Target::Graph(row), cells)
     });
     let mut shown = Shown::new(Table::new(columns), cells.collect());
+    // A row that is unfolded makes all rows anew, among which the user goes on where they were.
     if let Some(before) = before {
         shown.table.set_filter(before.table.filter());
         shown.table.choose(before.table.place());

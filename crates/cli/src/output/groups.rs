@@ -31,6 +31,7 @@ pub(crate) fn text(grouped: &Grouped, total: u64) -> String {
         let figures = grouped.measure.iter().flat_map(|_| figures_of(&group.values));
         table.row("", keys.chain(counts).chain(figures).collect::<Vec<_>>());
     }
+    // Shares are of all events: where rows are left out they do not add up, which the lines below explain.
     let mut text = table.text();
     if let Some(measure) = &grouped.measure {
         text.push_str(&format!("\nsum to p99 are those of {}\n", shown(measure)));

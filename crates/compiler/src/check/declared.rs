@@ -8,6 +8,7 @@ use crate::lang::diag::Diagnostic;
 impl Checker<'_> {
     /// Whether a variable of a declared type can hold what is written; other values than literals are cut to its width. `ty` is the value's.
     pub(super) fn fits_declaration(&mut self, variable: VariableId, value: &Expr, ty: &Type) -> Checked<()> {
+        // A type that was inferred is made to fit; only one that stands in the script can be too narrow.
         if !self.written.contains(&variable) {
             return Ok(());
         }

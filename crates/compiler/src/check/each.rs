@@ -106,6 +106,7 @@ impl Checker<'_> {
         }
         let keys = self.element_keys(&map, over.span)?;
         let value = self.element_value(&map, &keys, over.span)?;
+        // As in bpftrace: keys of several parts are one tuple, `$kv.0`.
         let key = match <[Expr; 1]>::try_from(keys) {
             Ok([only]) => only,
             Err(keys) => {

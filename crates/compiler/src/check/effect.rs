@@ -92,6 +92,7 @@ fn evaluate(expr: &Expr, all: &mut Vec<Statement>) {
         inner
     };
     let mut choose = |condition: &Expr, then: Vec<Statement>, otherwise: Vec<Statement>| {
+        // Without effects on either side there is nothing to branch for, but the condition may have some.
         if then.is_empty() && otherwise.is_empty() {
             evaluate(condition, all);
             return;

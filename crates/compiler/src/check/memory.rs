@@ -62,6 +62,7 @@ impl Checker<'_> {
             operands: vec![to.clone(), constant(size.into(), Type::U64, span), from],
         };
         let with_nul = Expr::new(kind, Type::I64, span);
+        // The helper counts the NUL, too.
         let length = operation(
             BinaryOp::Subtract,
             Type::I64,

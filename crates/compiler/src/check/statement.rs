@@ -376,6 +376,7 @@ impl Checker<'_> {
         let written = value;
         let value = match op {
             Some(op) => self.binary(op, target, written, span)?,
+            // One fault, and not another at each use of the variable.
             None => self.expression(written).inspect_err(|Reported| {
                 self.without_value.insert(name.clone());
             })?,

@@ -172,6 +172,7 @@ impl Display for Op {
                 Some(name) => write!(f, "{name}({})", list(args)),
                 None => write!(f, "helper#{}({})", helper.0, list(args)),
             },
+            // The program's own functions may have the names of the kernel's.
             Self::Kfunc { name, args, .. } => write!(f, "kernel {name}({})", list(args)),
             Self::Call { name, args, .. } => write!(f, "own {name}({})", list(args)),
         }

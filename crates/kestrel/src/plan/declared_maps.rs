@@ -47,6 +47,7 @@ pub(super) fn sizes(program: &ProgramText) -> Result<BTreeMap<String, DeclaredMa
         match (kind, entries) {
             (None, _) => {
                 let names: Vec<&str> = MAP_KINDS.iter().map(|(name, _)| *name).collect();
+                // bpftrace's words, which its users know.
                 let message = format!("Invalid bpf map type: {}", map.kind.node);
                 let hint = format!("map types are {}", names.join(", "));
                 found.push(Diagnostic::error(map.kind.span, message).hint(hint));

@@ -16,6 +16,7 @@ use std::fmt::{self, Write};
 /// When a handler cannot be compiled.
 pub fn show(plan: &Plan, code: bool) -> Result<String> {
     let mut out = String::new();
+    // Every field is named, so that a new one is shown or left out on purpose.
     for BufferPlan {
         name,
         geometry,

@@ -82,6 +82,7 @@ impl std::fmt::Display for Missed {
             }
         };
         let whose = if self.filtered { EVERYBODYS } else { "" };
+        // The advice has to fit each of several events.
         let wider = if self.further_events == 0 {
             event.as_str()
         } else {

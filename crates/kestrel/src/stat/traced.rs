@@ -209,6 +209,7 @@ impl Traced {
     /// When the kernel does not answer.
     pub(super) fn read(&self, by_cpu: bool, time: u64) -> Result<Vec<Count>> {
         let mut sums: BTreeMap<(usize, Part), u64> = BTreeMap::new();
+        // An event without a hit has no key in any map, and is to be seen as 0.
         self.place_zeroes(&mut sums);
         let snapshots: Vec<_> = match by_cpu {
             true => self.session.map_snapshots_by_cpu()?,

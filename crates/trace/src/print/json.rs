@@ -84,6 +84,7 @@ fn record(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
                 });
             }
         },
+        // A number or text in its place could be taken for a value.
         Value::Fault | Value::Missing => out.extend_from_slice(b"null"),
     }
 }

@@ -74,6 +74,7 @@ fn named(
         }
         return out.push(b'\n');
     }
+    // Frames but the first hold return addresses, which may already belong to the next line or function.
     let called = code_address(address, index == 0);
     let location = symbols.user().locate(frames.pid, frames.time_ns, called);
     let code = location.and_then(|location| location.code());

@@ -202,6 +202,7 @@ impl Page {
             None => lost,
         });
         let absent = self.number("absent", report.absent());
+        // What did not happen has no line, but `lost` always has: it is what readers look for first.
         for (text, count) in [
             (absent, report.absent()),
             (overwritten, report.overwritten()),

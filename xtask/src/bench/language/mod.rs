@@ -207,6 +207,7 @@ fn measure_here(options: &Options) -> Result<String> {
 fn measure_in_guest(options: &Options) -> Result<String> {
     install::ensure(install::GUESTS)?;
     install::ensure(install::IMAGES)?;
+    // What is measured is what is shipped; a quick run only tries whether the scripts work.
     let base = artifact::base(match options.quick {
         true => Profile::Quick,
         false => Profile::Release,

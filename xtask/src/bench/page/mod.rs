@@ -65,6 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let page = folder.join("page.html");
     let bytes = fs::metadata(&page).context("find the page")?.len() as f64 / 1e6;
     println!("size            {bytes:>8.1} MB");
+    // The address of a file is a whole path.
     let page = page.canonicalize().context("find the page")?;
     let mut browser = Browser::start().context("start Chromium")?;
     browser.open(&page, "window.kestrel");

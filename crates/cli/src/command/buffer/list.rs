@@ -130,6 +130,7 @@ fn text(rows: &[BufferRow], now: u64) -> String {
                 current_records(row),
             ],
         );
+        // Counts of the row above are those from the beginning: the ring before has none of its own.
         if let Some(before) = &status.before {
             let fill = before.held as f64 / f64::from(before.geometry.data());
             columns.row(

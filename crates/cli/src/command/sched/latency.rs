@@ -136,6 +136,7 @@ fn text(rows: &[Latency], by: ByOption) -> String {
     );
     for row in rows {
         let name = match by {
+            // Spelled as perf sched latency does, whose output scripts read.
             ByOption::Comm if row.tasks > 1 => format!("{}:({})", shown(&row.who.comm.text()), row.tasks),
             _ => short(&row.who),
         };

@@ -224,6 +224,7 @@ fn text(
     for row in rows {
         let event = match row.kind {
             "tracepoint" => row.event.clone(),
+            // `begin` and the like are kind and event in one.
             kind if row.event.starts_with(kind) => row.event.clone(),
             kind => format!("{kind}:{}", row.event),
         };

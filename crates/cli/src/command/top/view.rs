@@ -216,6 +216,7 @@ impl View for TopView<'_> {
         let notes = &self.model.now().notes;
         let failed = self.failure.iter().cloned();
         let area = frame.area();
+        // Long notes must not push the rows off the screen.
         let room = (usize::from(area.width), usize::from(area.height / 8).max(1));
         let alarms = failed
             .chain(losses)

@@ -18,6 +18,7 @@ impl<'a> Checker<'a> {
             Type::Pointer(pointer) if pointer.symbolic => whole("ksym_t"),
             Type::Pointer(pointer) => ("pointer", self.describe_pointer(*pointer)),
             Type::CharArray { size } => ("string", format!("string[{size}]")),
+            // `max` does not count the NUL, which the spelling of a type does.
             Type::String { max } => ("string", format!("string[{}]", max + 1)),
             Type::Memory { max } | Type::Buffer { max } => ("buffer", format!("buffer[{max}]")),
             Type::Array { element, count } => ("array", format!("{}[{count}]", self.spelled_type(element).1)),

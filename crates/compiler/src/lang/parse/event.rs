@@ -21,6 +21,7 @@ impl Parser<'_> {
     /// One event's name, from the next token's first byte on.
     pub(super) fn event(&mut self) -> Option<EventSpec> {
         let start = self.start() as usize;
+        // Names of events are no tokens of the language (globs, paths): what was read ahead as such is read again.
         self.ahead.clear();
         self.lexer.go_to(start);
         let mut parts: Vec<EventPart> = Vec::new();

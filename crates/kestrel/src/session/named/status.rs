@@ -95,6 +95,7 @@ impl Serialize for Site {
             offset: self.offset.into(),
             module: self.module.as_deref(),
         };
+        // A `:post` sits behind the instruction that it is about, and users ask for that one.
         let (place, hook) = match &self.about {
             None => (own, None),
             Some(about) => {

@@ -145,6 +145,7 @@ impl Session {
             (&resources.doorbell, pins::BELL),
             (&resources.message_bell, pins::MESSAGE_BELL),
         ] {
+            // Without records, or messages, nobody is to be woken.
             if let Some(doorbell) = doorbell {
                 to.pin(doorbell.fd(), name)?;
             }

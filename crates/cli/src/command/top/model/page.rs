@@ -92,6 +92,7 @@ impl Opened {
                 3,
             ),
         };
+        // The numbers of columns above do not count this one.
         if sessions {
             columns.insert(0, Column::text("session"));
             sorted += 1;

@@ -182,6 +182,7 @@ pub(in crate::import::ctf) fn shown<'t>(
             );
         }
         Type::Text => {
+            // Quoted, so that a text of the trace's cannot pass for a part of the structure around it.
             let value = String::from_utf8_lossy(bits.text()?).into_owned();
             put(text, &format!("{value:?}"));
         }
