@@ -60,3 +60,38 @@ fn values_of_rust_types_are_what_programs_wrote() {
     drop(running);
     gone(&before);
 }
+
+#[test]
+fn values_of_each_cpu_are_read_by_type() {
+    let before = held();
+    let bytes = std::fs::read("/object_cpus.o").unwrap();
+    let object = Object::open(&bytes).unwrap();
+    let object = object.attach_to("count", "__x64_sys_getppid").unwrap();
+    let running = object.load().unwrap().attach().unwrap();
+    // Number of calls, process, and the gap behind it.
+    let by_cpu = running.map("by_cpu").unwrap().typed::<u32, [u32; 4]>().unwrap();
+    getppid_calls(30);
+    let all = by_cpu.cpu_entries().unwrap();
+    let keys: Vec<u32> = all.iter().map(|(key, _)| *key).collect();
+    assert_eq!(keys, [0, 1]);
+    let cpus = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap();
+    let last = cpus.trim().rsplit(['-', ',']).next().unwrap();
+    let cpus = last.parse::<usize>().unwrap() + 1;
+    assert_eq!(all[0].1, vec![[0; 4]; cpus], "no program writes there");
+    let calls = &all[1].1;
+    assert_eq!(calls.len(), cpus);
+    // Where another program runs on the CPU the kernel skips a hit.
+    let sum: u32 = calls.iter().map(|[calls, ..]| calls).sum();
+    assert!((1..=30).contains(&sum), "{calls:?}");
+    for [calls, _, pid, _] in calls.iter().filter(|[calls, ..]| *calls > 0) {
+        assert_eq!(*pid, std::process::id(), "{calls} calls");
+    }
+    assert_eq!(by_cpu.cpus(&1).unwrap().as_ref(), Some(calls));
+    let error = by_cpu.entries().unwrap_err().to_string();
+    assert!(error.contains("cpu_entries() reads them"), "{error}");
+    // One value for all CPUs.
+    by_cpu.set(&0, &[7, 0, 8, 0]).unwrap();
+    assert_eq!(by_cpu.cpu_entries().unwrap()[0].1, vec![[7, 0, 8, 0]; cpus]);
+    drop(running);
+    gone(&before);
+}
