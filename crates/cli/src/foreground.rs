@@ -3,7 +3,6 @@
 use crate::exit::{Exit, Failure};
 use crate::output::object_maps;
 use crate::status_line::StatusLine;
-use kestrel::bpf::BpfMap;
 use kestrel::kernel::process::{CLOSER, Interrupt, PausedCommand, Signal, Watched, send};
 use kestrel::kernel::{Host, readable};
 use kestrel::session::Session;
@@ -289,21 +288,8 @@ pub(crate) fn print_maps(
     let mut shown = Ok(());
     session.each_object_map(&mut |path, map| {
         if shown.is_ok() && object_maps::is_readable(map) {
-            shown = print_object_map(&mut stdout, path, map, as_json);
+            shown = object_maps::print(&mut stdout, map, Some(path), as_json);
         }
     });
     shown
-}
-
-/// Prints a map of a compiled object.
-fn print_object_map(out: &mut impl Write, path: &str, map: &BpfMap, as_json: bool) -> Result<(), Failure> {
-    if !as_json {
-        return Ok(out.write_all(object_maps::text(map)?.as_bytes())?);
-    }
-    for entry in object_maps::entries(map)? {
-        let (key, value) = (entry.key, entry.value);
-        let line = serde_json::json!({"object": path, "map": map.name(), "key": key, "value": value});
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
 }

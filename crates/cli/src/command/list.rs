@@ -3,11 +3,13 @@
 use crate::exit::{Exit, Failure};
 use crate::output::columns::Column::{Left, LeftOf, RightOf};
 use crate::output::columns::Columns;
+use crate::output::json;
 use clap::{Args, ValueEnum};
 use kestrel::catalog::class::{self, CLASSES};
 use kestrel::catalog::{Catalog, EventKind, Glob, find_kind, kinds};
 use kestrel::kernel::Host;
 use kestrel::kernel::tracefs::Tracefs;
+use serde::Serialize;
 use std::collections::HashMap;
 use std::io::Write;
 
@@ -171,12 +173,13 @@ fn classes(options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
     {
         any = true;
         if options.format == ListFormat::Json {
-            let mut object =
-                serde_json::json!({ "class": class.name, "about": class.about, "events": events.len() });
-            if options.verbose {
-                object["names"] = events.as_slice().into();
-            }
-            writeln!(out, "{object}")?;
+            let row = ClassRow {
+                class: class.name,
+                about: class.about,
+                events: events.len(),
+                names: options.verbose.then_some(events.as_slice()),
+            };
+            writeln!(out, "{}", json::line(&row)?)?;
             continue;
         }
         let name = format!("class:{}", class.name);
@@ -297,20 +300,23 @@ impl Lister<'_> {
     }
 
     fn json(&mut self, kind: &dyn EventKind, name: &str) -> Result<(), Failure> {
-        let mut object =
-            serde_json::json!({ "event": full_name(kind, name), "kind": kind.name(), "name": name });
-        if self.options.verbose
-            && let Ok(description) = kind.describe(self.catalog, name)
-        {
-            let fields = description.fields.iter();
-            object["fields"] = fields
-                .map(|f| serde_json::json!({ "name": f.name, "type": f.ty }))
-                .collect();
-            if let Some(returns) = description.returns {
-                object["returns"] = returns.into();
-            }
-        }
-        writeln!(self.out, "{object}")?;
+        let description = || kind.describe(self.catalog, name).ok();
+        let description = self.options.verbose.then(description).flatten();
+        let fields = description.as_ref().map(|it| {
+            let fields = it.fields.iter().map(|field| FieldRow {
+                name: field.name.clone(),
+                r#type: field.ty.clone(),
+            });
+            fields.collect()
+        });
+        let row = EventRow {
+            event: full_name(kind, name),
+            kind: kind.name(),
+            name,
+            fields,
+            returns: description.and_then(|it| it.returns),
+        };
+        writeln!(self.out, "{}", json::line(&row)?)?;
         Ok(())
     }
 
@@ -319,6 +325,35 @@ impl Lister<'_> {
         self.out.clear();
         Ok(())
     }
+}
+
+/// A class of events, as JSON has it; the names where they are asked for.
+#[derive(Debug, Serialize)]
+struct ClassRow<'a> {
+    class: &'a str,
+    about: &'a str,
+    events: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    names: Option<&'a [String]>,
+}
+
+/// An event, as JSON has it; its fields where they are asked for and known.
+#[derive(Debug, Serialize)]
+struct EventRow<'a> {
+    event: String,
+    kind: &'a str,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fields: Option<Vec<FieldRow>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    returns: Option<String>,
+}
+
+/// A field of an event.
+#[derive(Debug, Serialize)]
+struct FieldRow {
+    name: String,
+    r#type: String,
 }
 
 /// A name with its kind; some kinds are one event.

@@ -2,6 +2,7 @@
 
 use crate::exit::{Exit, Failure};
 use crate::output::Format as Shown;
+use crate::output::json;
 use crate::progress;
 use crate::style::bytes;
 use clap::Args;
@@ -13,7 +14,7 @@ use kestrel_trace::info::TraceInfo;
 use kestrel_trace::print::wall_time;
 use kestrel_trace::print::{are, counted, shown, thousands};
 use kestrel_trace::recover::{self, Findings, Recovered, Session};
-use serde_json::json;
+use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -105,14 +106,14 @@ fn recover_all<R: ReadAt>(
     let recovered = save(image, &findings, output)?;
     match format {
         Shown::Json => {
-            let all = json!({
-                "image": name,
-                "format": findings.format,
-                "scanned": findings.scanned,
-                "sessions": recovered,
-                "unexplained": findings.unexplained,
-            });
-            writeln!(crate::screen::out(), "{all}")?;
+            let all = RecoveredJson {
+                image: name,
+                format: &findings.format,
+                scanned: &findings.scanned,
+                sessions: &recovered,
+                unexplained: &findings.unexplained,
+            };
+            writeln!(crate::screen::out(), "{}", json::line(&all)?)?;
         }
         Shown::Text => print_summary(&recovered)?,
     }
@@ -121,6 +122,16 @@ fn recover_all<R: ReadAt>(
         return Err(no_session_found(name, &findings));
     }
     Ok(Exit::Done)
+}
+
+/// What an image held, as JSON has it.
+#[derive(Debug, Serialize)]
+struct RecoveredJson<'a> {
+    image: &'a str,
+    format: &'a Format,
+    scanned: &'a image::Scanned,
+    sessions: &'a [Recovered],
+    unexplained: &'a [recover::Unexplained],
 }
 
 fn save<R: ReadAt>(image: &Image<R>, findings: &Findings, output: &Path) -> Result<Vec<Recovered>, Failure> {

@@ -3,7 +3,8 @@
 use super::columns::{Column, Columns};
 use kestrel_query::{Distribution, Group, Grouped};
 use kestrel_trace::print::{counted, shown, thousands};
-use serde_json::{Map, Value as Json, json};
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
 
 /// Figures of a measure, as columns.
 const FIGURES: [&str; 6] = ["sum", "avg", "min", "max", "p50", "p99"];
@@ -74,25 +75,48 @@ fn share(count: u64, total: u64) -> String {
     format!("{:.1} %", count as f64 * 100.0 / total.max(1) as f64)
 }
 
+/// Groups as JSON has them (docs/reading-a-recording.md).
+#[derive(Debug, Serialize)]
+pub(crate) struct GroupsJson<'a> {
+    by: &'a [String],
+    groups: Vec<GroupJson>,
+    others: OthersJson,
+    without: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measure: Option<&'a str>,
+}
+
+/// A group.
+#[derive(Debug, Serialize)]
+struct GroupJson {
+    key: Json,
+    count: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<Json>,
+}
+
+/// Groups that are not among the first.
+#[derive(Debug, Serialize)]
+struct OthersJson {
+    groups: u64,
+    count: u64,
+}
+
 /// The groups as data.
-pub(crate) fn json(grouped: &Grouped) -> Json {
-    let group = |group: &Group| {
-        let mut row = json!({ "key": keys(&grouped.names, &group.keys), "count": group.count });
-        if grouped.measure.is_some() {
-            row["value"] = group.values.json();
-        }
-        row
+pub(crate) fn json(grouped: &Grouped) -> GroupsJson<'_> {
+    let group = |group: &Group| GroupJson {
+        key: keys(&grouped.names, &group.keys),
+        count: group.count,
+        value: grouped.measure.is_some().then(|| group.values.json()),
     };
-    let mut all = json!({
-        "by": grouped.names,
-        "groups": grouped.groups.iter().map(group).collect::<Vec<_>>(),
-        "others": { "groups": grouped.others.0, "count": grouped.others.1 },
-        "without": grouped.without,
-    });
-    if let Some(measure) = &grouped.measure {
-        all["measure"] = measure.as_str().into();
+    let (groups, count) = grouped.others;
+    GroupsJson {
+        by: &grouped.names,
+        groups: grouped.groups.iter().map(group).collect(),
+        others: OthersJson { groups, count },
+        without: grouped.without,
+        measure: grouped.measure.as_deref(),
     }
-    all
 }
 
 /// Values of keys, as an object with the keys' names.

@@ -4,7 +4,8 @@ use super::columns::{Column, Columns};
 use super::groups::keys;
 use kestrel_query::{Latency, Unpaired};
 use kestrel_trace::print::{counted, duration, shown, thousands};
-use serde_json::{Value as Json, json};
+use serde::Serialize;
+use serde_json::Value as Json;
 
 /// The number of rows whose histograms are printed below the table.
 const HISTOGRAMS: usize = 4;
@@ -75,20 +76,66 @@ fn title(row: &Latency) -> String {
     title
 }
 
-/// The rows as data, all times in ns.
-pub(crate) fn json(names: &[String], rows: &[Latency], limit: usize, unpaired: &[Unpaired]) -> Json {
+/// Latencies as JSON has them, all times in ns (docs/reading-a-recording.md).
+#[derive(Debug, Serialize)]
+pub(crate) struct LatenciesJson<'a> {
+    latencies: Vec<LatencyJson<'a>>,
+    others: OthersJson,
+    unpaired: Vec<UnpairedJson<'a>>,
+}
+
+/// A row.
+#[derive(Debug, Serialize)]
+struct LatencyJson<'a> {
+    begin: &'a str,
+    end: &'a str,
+    ns: Json,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<Json>,
+}
+
+/// Rows that are not among the first.
+#[derive(Debug, Serialize)]
+struct OthersJson {
+    rows: usize,
+    count: u64,
+}
+
+/// Events that met no partner.
+#[derive(Debug, Serialize)]
+struct UnpairedJson<'a> {
+    begin: &'a str,
+    end: &'a str,
+    begins: u64,
+    ends: u64,
+}
+
+/// The rows as data.
+pub(crate) fn json<'a>(
+    names: &[String],
+    rows: &'a [Latency],
+    limit: usize,
+    unpaired: &'a [Unpaired],
+) -> LatenciesJson<'a> {
     let (rows, others) = rows.split_at(limit.min(rows.len()));
-    let row = |row: &Latency| {
-        let mut latency = json!({ "begin": row.begin, "end": row.end, "ns": row.ns.json() });
-        if !names.is_empty() {
-            latency["key"] = keys(names, &row.keys);
-        }
-        latency
+    let row = |row: &'a Latency| LatencyJson {
+        begin: &row.begin,
+        end: &row.end,
+        ns: row.ns.json(),
+        key: (!names.is_empty()).then(|| keys(names, &row.keys)),
     };
-    let alone = |pair: &Unpaired| json!({ "begin": pair.begin, "end": pair.end, "begins": pair.begins, "ends": pair.ends });
-    json!({
-        "latencies": rows.iter().map(row).collect::<Vec<_>>(),
-        "others": { "rows": others.len(), "count": others.iter().map(|row| row.ns.count()).sum::<u64>() },
-        "unpaired": unpaired.iter().map(alone).collect::<Vec<_>>(),
-    })
+    let alone = |pair: &'a Unpaired| UnpairedJson {
+        begin: &pair.begin,
+        end: &pair.end,
+        begins: pair.begins,
+        ends: pair.ends,
+    };
+    LatenciesJson {
+        latencies: rows.iter().map(row).collect(),
+        others: OthersJson {
+            rows: others.len(),
+            count: others.iter().map(|row| row.ns.count()).sum(),
+        },
+        unpaired: unpaired.iter().map(alone).collect(),
+    }
 }

@@ -6,6 +6,7 @@ pub(crate) mod columns;
 pub(crate) mod groups;
 pub(crate) mod json;
 pub(crate) mod kprobe_events;
+pub(crate) mod kprobe_states;
 pub(crate) mod latencies;
 pub(crate) mod losses;
 pub(crate) mod object_maps;

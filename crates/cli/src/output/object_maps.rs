@@ -1,14 +1,16 @@
 //! Entries of the BPF maps of compiled objects as text and JSON, decoded by their BTF types.
 
+use super::json;
 use crate::exit::Failure;
 use kestrel::bpf::{BpfMap, value};
 use kestrel::kernel::bpf::MapKind;
 use kestrel_trace::print::thousands;
+use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write as _;
 
 /// An entry of a map: a key and its value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Entry {
     pub(crate) key: Value,
     /// The value; of a per-CPU map the list of the CPUs' values.
@@ -62,6 +64,37 @@ fn counted_entries(map: &BpfMap) -> Result<(usize, Vec<Entry>), Failure> {
         Entry { key, value }
     };
     Ok((held, shown.take(MAX_ENTRIES).map(of).collect()))
+}
+
+/// An entry as a line of its own.
+#[derive(Debug, Serialize)]
+struct EntryLine<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object: Option<&'a str>,
+    map: &'a str,
+    #[serde(flatten)]
+    entry: Entry,
+}
+
+/// Prints a map: as text, or one JSON object per entry, with its object where that is said.
+pub(crate) fn print(
+    out: &mut impl std::io::Write,
+    map: &BpfMap,
+    object: Option<&str>,
+    as_json: bool,
+) -> Result<(), Failure> {
+    if !as_json {
+        return Ok(out.write_all(text(map)?.as_bytes())?);
+    }
+    for entry in entries(map)? {
+        let line = EntryLine {
+            object,
+            map: map.name(),
+            entry,
+        };
+        writeln!(out, "{}", json::line(&line)?)?;
+    }
+    Ok(())
 }
 
 /// A map as text, one line per entry.

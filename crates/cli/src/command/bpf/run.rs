@@ -5,6 +5,7 @@ use crate::arguments::duration;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
 use crate::output::Format;
+use crate::output::json;
 use crate::output::object_maps as maps;
 use clap::{Args, ValueEnum};
 use kestrel::bpf::output::{Outputs, Printk, Record};
@@ -12,6 +13,7 @@ use kestrel::bpf::{Loaded, Object, Running, Via, trusted, value};
 use kestrel::kernel::Host;
 use kestrel::kernel::bpf;
 use kestrel_trace::print::{are, counted, thousands};
+use serde::Serialize;
 use serde_json::json;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -443,38 +445,41 @@ fn named_number<'a, N: std::str::FromStr>(
 
 fn show_maps(out: &mut impl Write, running: &Running, format: Format) -> Result<(), Failure> {
     for map in running.maps().iter().filter(|map| maps::is_readable(map)) {
-        match format {
-            Format::Json => {
-                for entry in maps::entries(map)? {
-                    let (key, value) = (entry.key, entry.value);
-                    writeln!(out, "{}", json!({"map": map.name(), "key": key, "value": value}))?;
-                }
-            }
-            Format::Text => out.write_all(maps::text(map)?.as_bytes())?,
-        }
+        maps::print(out, map, None, format == Format::Json)?;
     }
     Ok(())
 }
 
+/// How often a program ran, how long, and how often it did not.
+#[derive(Debug, Serialize)]
+struct ProgramRuns {
+    program: String,
+    runs: u64,
+    ns_per_run: u64,
+    missed: u64,
+}
+
 fn show_stats(out: &mut impl Write, running: &Running, format: Format) -> Result<(), Failure> {
     for ((name, info), (_, attached)) in running.stats()?.into_iter().zip(running.programs()) {
-        let each = info.run_time.checked_div(info.runs).unwrap_or(0);
-        let missed = attached.missed()?;
+        let it = ProgramRuns {
+            program: name,
+            runs: info.runs,
+            ns_per_run: info.run_time.checked_div(info.runs).unwrap_or(0),
+            missed: info.recursion_misses + attached.missed()?,
+        };
         match format {
-            Format::Json => writeln!(
-                out,
-                "{}",
-                json!({"program": name, "runs": info.runs, "ns_per_run": each, "missed": info.recursion_misses + missed})
-            )?,
+            Format::Json => writeln!(out, "{}", json::line(&it)?)?,
             Format::Text => {
-                let lost = match info.recursion_misses + missed {
+                let lost = match it.missed {
                     0 => String::new(),
                     lost => format!(", {} missed", thousands(lost)),
                 };
                 writeln!(
                     out,
-                    "{name}: {}, {each} ns per run{lost}",
-                    counted(info.runs, "run")
+                    "{}: {}, {} ns per run{lost}",
+                    it.program,
+                    counted(it.runs, "run"),
+                    it.ns_per_run
                 )?;
             }
         }

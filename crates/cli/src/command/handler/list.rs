@@ -2,19 +2,21 @@
 
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
+use crate::output::json;
 use crate::output::object_maps;
 use crate::style::ago;
 use clap::Args;
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs;
-use kestrel::session::handlers::Handler;
+use kestrel::session::handlers::{EventCounts, Handler};
 use kestrel::session::maps;
 use kestrel::session::pinned::PinnedSession;
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{json as map_as_json, text as map_as_text};
 use kestrel_trace::print::{counted, thousands};
 use kestrel_trace::symbol::Symbols;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::io::Write;
 
@@ -50,9 +52,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for handler in &handlers {
         match options.format {
             Format::Json => {
-                let mut value = as_json(handler, &symbols);
-                value["programs"] = programs_as_json(handler, &session)?;
-                writeln!(out, "{value}")?;
+                let row = HandlerRow::of(handler, &session, &symbols)?;
+                writeln!(out, "{}", json::line(&row)?)?;
             }
             Format::Text => {
                 out.write_all(text(handler, &symbols, options.verbose, now).as_bytes())?;
@@ -66,48 +67,84 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn as_json(handler: &Handler, symbols: &Symbols) -> Value {
-    let parameters = handler.parameters.iter();
-    let parameters: Map<String, Value> = parameters
-        .map(|p| (p.name.clone(), p.value.parse().unwrap_or(Value::Null)))
-        .collect();
-    json!({
-        "handler": handler.name,
-        "tables": handler.tables,
-        "active": handler.active,
-        "source": handler.source,
-        "events": handler.events,
-        "records": handler.records,
-        "messages": handler.messages,
-        "kept": handler.kept(),
-        "lost": handler.lost(),
-        "uncounted": handler.uncounted,
-        "missed": handler.missed,
-        "reset": handler.reset,
-        "maps": handler.maps.iter().map(|map| map_as_json(map, symbols)).collect::<Vec<_>>(),
-        "parameters": parameters,
-    })
+/// A handler with its counts, maps and parameters, as JSON has it.
+#[derive(Debug, Serialize)]
+struct HandlerRow<'a> {
+    handler: &'a str,
+    tables: &'a [String],
+    active: bool,
+    source: &'a str,
+    events: &'a [EventCounts],
+    records: u16,
+    messages: bool,
+    kept: u64,
+    lost: u64,
+    uncounted: bool,
+    missed: u64,
+    reset: Option<u64>,
+    maps: Vec<Value>,
+    parameters: Map<String, Value>,
+    programs: Vec<ProgramRow<'a>>,
 }
 
-/// The programs of compiled objects behind a handler, with the objects' maps.
-fn programs_as_json(handler: &Handler, session: &PinnedSession) -> Result<Value, Failure> {
-    let mut all = Vec::new();
-    for program in &handler.programs {
-        let mut shown = Vec::new();
-        for map in session
-            .object_maps(program.object)?
-            .iter()
-            .filter(|map| object_maps::is_readable(map))
-        {
-            let entries = object_maps::entries(map)?.into_iter();
-            let entries: Vec<Value> = entries
-                .map(|entry| json!({ "key": entry.key, "value": entry.value }))
-                .collect();
-            shown.push(json!({ "map": map.name(), "id": map.info().id, "entries": entries }));
+/// A program of a compiled object behind a handler, with the object's maps.
+#[derive(Debug, Serialize)]
+struct ProgramRow<'a> {
+    object: &'a str,
+    program: &'a str,
+    maps: Vec<ObjectMap>,
+}
+
+/// A map of a compiled object.
+#[derive(Debug, Serialize)]
+struct ObjectMap {
+    map: String,
+    id: u32,
+    entries: Vec<object_maps::Entry>,
+}
+
+impl<'a> HandlerRow<'a> {
+    fn of(handler: &'a Handler, session: &PinnedSession, symbols: &Symbols) -> Result<Self, Failure> {
+        let parameters = handler.parameters.iter();
+        let parameters = parameters.map(|p| (p.name.clone(), p.value.parse().unwrap_or(Value::Null)));
+        let mut programs = Vec::new();
+        for program in &handler.programs {
+            let mut maps = Vec::new();
+            for map in session
+                .object_maps(program.object)?
+                .iter()
+                .filter(|map| object_maps::is_readable(map))
+            {
+                maps.push(ObjectMap {
+                    map: map.name().to_owned(),
+                    id: map.info().id,
+                    entries: object_maps::entries(map)?,
+                });
+            }
+            programs.push(ProgramRow {
+                object: &program.path,
+                program: &program.program,
+                maps,
+            });
         }
-        all.push(json!({ "object": program.path, "program": program.program, "maps": shown }));
+        Ok(Self {
+            handler: &handler.name,
+            tables: &handler.tables,
+            active: handler.active,
+            source: &handler.source,
+            events: &handler.events,
+            records: handler.records,
+            messages: handler.messages,
+            kept: handler.kept(),
+            lost: handler.lost(),
+            uncounted: handler.uncounted,
+            missed: handler.missed,
+            reset: handler.reset,
+            maps: handler.maps.iter().map(|map| map_as_json(map, symbols)).collect(),
+            parameters: parameters.collect(),
+            programs,
+        })
     }
-    Ok(all.into())
 }
 
 /// Entries of an object's map shown where it is not shown in full.

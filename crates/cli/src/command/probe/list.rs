@@ -4,6 +4,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::columns::Column::{Left, Right};
 use crate::output::columns::Columns;
 use crate::output::json;
+use crate::output::kprobe_states::KprobeStates;
 use clap::{Args, ValueEnum};
 use kestrel::catalog::Catalog;
 use kestrel::code::{Registered, registered};
@@ -263,6 +264,23 @@ impl NamedProbes {
     }
 }
 
+/// A kprobe of the kernel's list, as JSON has it.
+#[derive(Debug, Serialize)]
+struct ListedRow<'a> {
+    /// None where the kernel hides it.
+    address: Option<String>,
+    r#type: char,
+    symbol: String,
+    offset: u64,
+    module: Option<String>,
+    #[serde(flatten)]
+    states: KprobeStates,
+    /// Whether it fires.
+    armed: bool,
+    /// Named probes at it.
+    probes: Vec<&'a str>,
+}
+
 /// Lists all kprobes of the kernel, with the names of named probes among them.
 fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure> {
     if options.format == Format::Tracefs {
@@ -286,32 +304,22 @@ fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure
     let owners = named.names_by_row(&listed, registered(host).ok().as_deref());
     let mut columns = Columns::new([Left; 5]);
     for (probe, names) in listed.into_iter().zip(owners) {
+        let states = KprobeStates::of(&probe);
         if options.format == Format::Json {
-            let line = serde_json::json!({
-                "address": (probe.address != 0).then(|| format!("{:#x}", probe.address)),
-                "type": probe.letter.to_string(),
-                "symbol": probe.symbol,
-                "offset": probe.offset,
-                "module": probe.module,
-                "gone": probe.gone,
-                "disabled": probe.disabled,
-                "optimized": probe.optimized,
-                "ftrace": probe.ftrace,
-                "armed": on && !probe.disabled && !probe.gone,
-                "probes": names,
-            });
-            writeln!(out, "{line}")?;
+            let row = ListedRow {
+                address: (probe.address != 0).then(|| format!("{:#x}", probe.address)),
+                r#type: probe.letter,
+                symbol: probe.symbol,
+                offset: probe.offset,
+                module: probe.module,
+                states,
+                armed: on && states.can_fire(),
+                probes: names,
+            };
+            writeln!(out, "{}", json::line(&row)?)?;
             continue;
         }
-        let flags: String = [
-            (probe.gone, "[GONE]"),
-            (probe.disabled, "[DISABLED]"),
-            (probe.optimized, "[OPTIMIZED]"),
-            (probe.ftrace, "[FTRACE]"),
-        ]
-        .iter()
-        .filter_map(|(set, flag)| set.then_some(*flag))
-        .collect();
+        let flags: String = states.words().collect();
         let module = probe
             .module
             .map_or_else(String::new, |module| format!("  [{module}]"));

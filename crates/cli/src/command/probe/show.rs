@@ -4,6 +4,8 @@ use crate::exit::{Exit, Failure};
 use crate::output::Format;
 use crate::output::columns::Column::{Left, LeftOf};
 use crate::output::columns::Columns;
+use crate::output::json;
+use crate::output::kprobe_states::KprobeStates;
 use clap::Args;
 use kestrel::catalog::Catalog;
 use kestrel::code::{Code, Function, Instruction, LocationSpec};
@@ -11,6 +13,7 @@ use kestrel::kernel::Host;
 use kestrel::kernel::bpf::Program;
 use kestrel::kernel::kprobes::{self, Listed};
 use kestrel_trace::print::counted;
+use serde::Serialize;
 use std::collections::HashMap;
 use std::io::Write;
 
@@ -60,7 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Format::Text => text(&mut out, &function, &shown, &listed)?,
         Format::Json => {
             for instruction in shown {
-                writeln!(out, "{}", json(&function, instruction, &listed))?;
+                writeln!(out, "{}", json::line(&row(&function, instruction, &listed))?)?;
             }
         }
     }
@@ -202,22 +205,19 @@ fn program_sessions(host: &Host) -> HashMap<u32, String> {
         .collect()
 }
 
+fn kind(probe: &Listed) -> &'static str {
+    match probe.letter {
+        'r' => "kretprobe",
+        _ => "kprobe",
+    }
+}
+
 /// A kprobe in words: `kprobe [OPTIMIZED] of session web`.
 fn describe(owned: &OwnedProbe) -> String {
     let probe = &owned.listed;
-    let mut text = if probe.letter == 'r' {
-        "kretprobe"
-    } else {
-        "kprobe"
-    }
-    .to_owned();
-    let states = [
-        (probe.gone, " [GONE]"),
-        (probe.disabled, " [DISABLED]"),
-        (probe.optimized, " [OPTIMIZED]"),
-        (probe.ftrace, " [FTRACE]"),
-    ];
-    for (_, word) in states.iter().filter(|(is, _)| *is) {
+    let mut text = kind(probe).to_owned();
+    for word in KprobeStates::of(probe).words() {
+        text.push(' ');
         text.push_str(word);
     }
     match (&owned.session, &owned.program) {
@@ -227,31 +227,51 @@ fn describe(owned: &OwnedProbe) -> String {
     }
 }
 
-fn json(function: &Function, instruction: &Instruction, listed: &[OwnedProbe]) -> serde_json::Value {
-    let bytes: Vec<String> = instruction.bytes.iter().map(|b| format!("{b:02x}")).collect();
-    let probes: Vec<serde_json::Value> = probes(instruction, listed)
-        .map(|owned| {
-            let probe = &owned.listed;
-            serde_json::json!({
-                "kind": if probe.letter == 'r' { "kretprobe" } else { "kprobe" },
-                "gone": probe.gone,
-                "disabled": probe.disabled,
-                "optimized": probe.optimized,
-                "ftrace": probe.ftrace,
-                "program": owned.program,
-                "session": owned.session,
-            })
-        })
-        .collect();
-    serde_json::json!({
-        "symbol": function.symbol,
-        "module": function.module,
-        "offset": instruction.offset,
-        "address": format!("{:#x}", instruction.address),
-        "bytes": bytes.concat(),
-        "text": instruction.text,
-        "probeable": instruction.probeable.is_ok(),
-        "why_not": instruction.probeable.as_ref().err().map(ToString::to_string),
-        "probes": probes,
-    })
+/// An instruction with the kprobes at it, as JSON has it.
+#[derive(Debug, Serialize)]
+struct InstructionRow<'a> {
+    symbol: &'a str,
+    module: Option<&'a str>,
+    offset: u64,
+    address: String,
+    bytes: String,
+    text: &'a str,
+    probeable: bool,
+    why_not: Option<String>,
+    probes: Vec<ProbeRow<'a>>,
+}
+
+/// A kprobe at an instruction, and whose it is.
+#[derive(Debug, Serialize)]
+struct ProbeRow<'a> {
+    kind: &'static str,
+    #[serde(flatten)]
+    states: KprobeStates,
+    program: Option<&'a str>,
+    session: Option<&'a str>,
+}
+
+fn row<'a>(
+    function: &'a Function,
+    instruction: &'a Instruction,
+    listed: &'a [OwnedProbe],
+) -> InstructionRow<'a> {
+    let bytes = instruction.bytes.iter().map(|b| format!("{b:02x}"));
+    let probes = probes(instruction, listed).map(|owned| ProbeRow {
+        kind: kind(&owned.listed),
+        states: KprobeStates::of(&owned.listed),
+        program: owned.program.as_deref(),
+        session: owned.session.as_deref(),
+    });
+    InstructionRow {
+        symbol: &function.symbol,
+        module: function.module.as_deref(),
+        offset: instruction.offset,
+        address: format!("{:#x}", instruction.address),
+        bytes: bytes.collect(),
+        text: &instruction.text,
+        probeable: instruction.probeable.is_ok(),
+        why_not: instruction.probeable.as_ref().err().map(ToString::to_string),
+        probes: probes.collect(),
+    }
 }

@@ -3,14 +3,18 @@
 use super::Options;
 use crate::exit::{Exit, Failure};
 use crate::filter::{self, Choice};
+use crate::output::groups::GroupsJson;
+use crate::output::json;
+use crate::output::latencies::LatenciesJson;
 use crate::output::losses::report_read;
 use crate::output::{self, Format};
 use crate::style;
 use kestrel::language::Diagnostic;
 use kestrel_query::{Background, Groups, Keys, Latencies, Measure, Sort};
 use kestrel_trace::ctf::directory::Trace;
+use kestrel_trace::ctf::read::Losses;
 use kestrel_trace::record::Record;
-use serde_json::Value;
+use serde::Serialize;
 use std::io::Write;
 
 /// Where ends may be that a recording of some threads does not have.
@@ -31,13 +35,20 @@ pub(super) fn answer(options: &Options, mut trace: Trace, choice: &mut Choice) -
     let limit = options.limit.unwrap_or(usize::MAX);
     let sort = options.sort.as_deref().map(Sort::parse);
     let mut stdout = crate::screen::out();
-    let mut json = serde_json::json!({ "records": records, "losses": trace.reader.losses() });
-    let (text, answer) = match question {
+    let losses = trace.reader.losses();
+    let line = |answer: Answer<'_>| {
+        json::line(&AnswerJson {
+            records,
+            losses: &losses,
+            answer,
+        })
+    };
+    let (text, line) = match question {
         Question::Groups(groups) => {
             let grouped = groups.finish(sort.as_ref(), options.limit)?;
             (
                 output::groups::text(&grouped, records),
-                output::groups::json(&grouped),
+                line(Answer::Groups(output::groups::json(&grouped)))?,
             )
         }
         Question::Latencies(latencies) => {
@@ -47,17 +58,13 @@ pub(super) fn answer(options: &Options, mut trace: Trace, choice: &mut Choice) -
                 eprintln!("hint: {ELSEWHERE}");
             }
             let text = output::latencies::text(&names, &rows, limit, &unpaired);
-            (text, output::latencies::json(&names, &rows, limit, &unpaired))
+            let answer = output::latencies::json(&names, &rows, limit, &unpaired);
+            (text, line(Answer::Latencies(answer))?)
         }
     };
     match options.format() {
         Format::Text => write!(stdout, "{text}")?,
-        Format::Json => {
-            if let (Some(all), Value::Object(answer)) = (json.as_object_mut(), answer) {
-                all.extend(answer);
-            }
-            writeln!(stdout, "{json}")?;
-        }
+        Format::Json => writeln!(stdout, "{line}")?,
     }
     stdout.flush()?;
     let whole = report_read(&trace.reader, trace.summary.as_ref());
@@ -68,6 +75,23 @@ pub(super) fn answer(options: &Options, mut trace: Trace, choice: &mut Choice) -
         )),
         _ => Ok(whole),
     }
+}
+
+/// An answer as JSON has it, with what it is about.
+#[derive(Debug, Serialize)]
+struct AnswerJson<'a> {
+    records: u64,
+    losses: &'a Losses,
+    #[serde(flatten)]
+    answer: Answer<'a>,
+}
+
+/// Groups or latencies.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Answer<'a> {
+    Groups(GroupsJson<'a>),
+    Latencies(LatenciesJson<'a>),
 }
 
 /// Question that replaces the usual tables.

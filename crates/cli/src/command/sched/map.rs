@@ -10,7 +10,8 @@ use crate::output::json;
 use crate::style;
 use clap::Args;
 use kestrel_trace::sched::{Change, Map, Who};
-use serde_json::{Value, json};
+use serde::Serialize;
+use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 
 /// Options of `sched map`.
@@ -146,17 +147,37 @@ impl Options {
     }
 }
 
-fn document(change: &Change, map: &Map, columns: &Columns) -> Value {
+/// A switch as JSON has it (docs/sched.md).
+#[derive(Debug, Serialize)]
+struct SwitchJson {
+    time_ns: u64,
+    cpu: u32,
+    task: Who,
+    shortcut: String,
+    cpus: Vec<CpuJson>,
+}
+
+/// A CPU and what runs there.
+#[derive(Debug, Serialize)]
+struct CpuJson {
+    cpu: u32,
+    shortcut: Option<String>,
+}
+
+fn document(change: &Change, map: &Map, columns: &Columns) -> SwitchJson {
+    let written = |shortcut: &dyn Display| shortcut.to_string().trim_end().to_owned();
     let cell = |cpu: &u32| {
         let has = map.cpus().get(*cpu as usize).copied().flatten();
-        let shortcut = has.map(|(_, shortcut)| shortcut.to_string().trim_end().to_owned());
-        json!({"cpu": cpu, "shortcut": shortcut})
+        CpuJson {
+            cpu: *cpu,
+            shortcut: has.map(|(_, shortcut)| written(&shortcut)),
+        }
     };
-    json!({
-        "time_ns": change.time_ns,
-        "cpu": change.cpu,
-        "task": change.who,
-        "shortcut": change.shortcut.to_string().trim_end(),
-        "cpus": columns.shown.iter().map(cell).collect::<Vec<_>>(),
-    })
+    SwitchJson {
+        time_ns: change.time_ns,
+        cpu: change.cpu,
+        task: change.who,
+        shortcut: written(&change.shortcut),
+        cpus: columns.shown.iter().map(cell).collect(),
+    }
 }

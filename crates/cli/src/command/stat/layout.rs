@@ -3,7 +3,8 @@
 use super::figures::{Figure, Number, Run, deviation};
 use kestrel::stat::{Event, Part, Scale};
 use kestrel_trace::print::thousands;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -108,7 +109,9 @@ impl Layout {
             out += &match self {
                 Self::Text => text(figure, at, width),
                 Self::Columns(separator) => columns(figure, at, separator),
-                Self::Json => object(figure, at),
+                Self::Json => serde_json::to_value(object(figure, at))
+                    .unwrap_or_default()
+                    .to_string(),
             };
             out.push('\n');
         }
@@ -205,48 +208,77 @@ fn columns(figure: &Figure<'_>, at: Option<u64>, separator: &str) -> String {
 }
 
 /// A row as an object: perf's keys, numbers as numbers.
-fn object(figure: &Figure<'_>, at: Option<u64>) -> String {
-    let mut row = Map::new();
-    let mut add = |key: &str, value: Value| _ = row.insert(key.to_owned(), value);
-    if let Some(at) = at {
-        add("interval", json!(at as f64 / 1e9));
-    }
-    match figure.part {
-        Part::All => {}
-        Part::Cpu(cpu) => add("cpu", json!(cpu.to_string())),
-        Part::Thread { comm, tid } => {
-            add("thread", json!(format!("{comm}-{tid}")));
-            add("comm", json!(comm));
-            add("tid", json!(tid));
-        }
-        Part::By(values) => add("by", json!(values)),
-    }
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct RowJson<'a> {
+    /// Seconds since the beginning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comm: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a [String]>,
+    counter_value: Value,
+    unit: &'a str,
+    event: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variance: Option<f64>,
+    event_runtime: u64,
+    pcnt_running: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric_value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric_unit: Option<&'a str>,
+}
+
+fn object<'a>(figure: &'a Figure<'_>, at: Option<u64>) -> RowJson<'a> {
     let scale = match scale(figure.event) {
         Some(scale) => 1.0 / scale.by,
         None if counts_time(figure.event) => 1e6,
         None => 1.0,
     };
-    let value = match figure.number {
-        Number::NotSupported => json!(NOT_SUPPORTED),
-        Number::NotCounted => json!(NOT_COUNTED),
-        // As a float it would lose digits from 2^53 on.
-        Number::Exact(value) if scale == 1.0 => json!(value),
-        Number::Exact(value) => json!(value as f64 / scale),
-        Number::About(value) => json!(value / scale),
+    let row = RowJson {
+        interval: at.map(|at| at as f64 / 1e9),
+        counter_value: match figure.number {
+            Number::NotSupported => NOT_SUPPORTED.into(),
+            Number::NotCounted => NOT_COUNTED.into(),
+            // As a float it would lose digits from 2^53 on.
+            Number::Exact(value) if scale == 1.0 => value.into(),
+            Number::Exact(value) => (value as f64 / scale).into(),
+            Number::About(value) => (value / scale).into(),
+        },
+        unit: unit(figure.event),
+        event: &figure.event.name,
+        variance: figure.noise,
+        event_runtime: figure.running,
+        pcnt_running: figure.percent,
+        metric_value: figure.derived.as_ref().map(|derived| derived.value),
+        metric_unit: figure.derived.as_ref().map(|derived| derived.unit.as_str()),
+        ..RowJson::default()
     };
-    add("counter-value", value);
-    add("unit", json!(unit(figure.event)));
-    add("event", json!(figure.event.name));
-    if let Some(noise) = figure.noise {
-        add("variance", json!(noise));
+    match figure.part {
+        Part::All => row,
+        Part::Cpu(cpu) => RowJson {
+            cpu: Some(cpu.to_string()),
+            ..row
+        },
+        Part::Thread { comm, tid } => RowJson {
+            thread: Some(format!("{comm}-{tid}")),
+            comm: Some(comm),
+            tid: Some(*tid),
+            ..row
+        },
+        Part::By(values) => RowJson {
+            by: Some(values),
+            ..row
+        },
     }
-    add("event-runtime", json!(figure.running));
-    add("pcnt-running", json!(figure.percent));
-    if let Some(derived) = &figure.derived {
-        add("metric-value", json!(derived.value));
-        add("metric-unit", json!(derived.unit));
-    }
-    Value::Object(row).to_string()
 }
 
 fn footer(taken: &RunTimes<'_>) -> String {
@@ -281,6 +313,7 @@ mod tests {
     use super::super::figures::{figures, tests};
     use super::*;
     use kestrel::stat::{Amount, Reading};
+    use serde_json::json;
 
     fn shown(layout: &Layout, names: &[&str], runs: &[Run], at: Option<u64>) -> String {
         let events = tests::events(names);

@@ -4,6 +4,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Format;
 use crate::output::columns::Column::{Left, LeftOf};
 use crate::output::columns::Columns;
+use crate::output::json;
 use crate::output::warnings::warn;
 use crate::style::bytes;
 use clap::Args;
@@ -15,6 +16,7 @@ use kestrel::plan::{Options as PlanOptions, Source, TableEvent, describe, plan};
 use kestrel::table::TableFile;
 use kestrel::table::shipped::open;
 use kestrel_trace::print::counted;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -157,7 +159,7 @@ pub(super) fn show(options: &ShowOptions) -> Result<Exit, Failure> {
         let rows = describe(&plan, place as u32 + 1);
         match options.format {
             Format::Text => text(&mut out, &file, name, &rows, options.verbose)?,
-            Format::Json => json(&mut out, &plan, name, &rows)?,
+            Format::Json => rows_json(&mut out, &plan, name, &rows)?,
         }
     }
     if let Some(wanted) = options.table.as_ref().filter(|_| !any) {
@@ -249,14 +251,35 @@ fn text(
     }
 }
 
-fn json(out: &mut Vec<u8>, plan: &Plan, name: &str, rows: &[TableEvent]) -> std::io::Result<()> {
+/// An event of a table, as JSON has it.
+#[derive(Debug, Serialize)]
+struct EventRow<'a> {
+    table: &'a str,
+    /// Whether the table is the file's first.
+    first: bool,
+    kind: &'a str,
+    event: &'a str,
+    class: Option<&'a str>,
+    /// None where this table masks the event.
+    handler: Option<&'a str>,
+    line: Option<usize>,
+    way: &'a str,
+}
+
+fn rows_json(out: &mut Vec<u8>, plan: &Plan, name: &str, rows: &[TableEvent]) -> Result<(), Failure> {
     let first = plan.tables.first().is_some_and(|first| first == name);
     for row in rows {
-        let object = serde_json::json!({
-            "table": name, "first": first, "kind": row.kind, "event": row.event, "class": row.class,
-            "handler": row.handler, "line": row.line, "way": row.strategy,
-        });
-        writeln!(out, "{object}")?;
+        let row = EventRow {
+            table: name,
+            first,
+            kind: row.kind,
+            event: &row.event,
+            class: row.class,
+            handler: row.handler.as_deref(),
+            line: row.line,
+            way: &row.strategy,
+        };
+        writeln!(out, "{}", json::line(&row)?)?;
     }
     Ok(())
 }

@@ -180,7 +180,7 @@ impl Work for Batches<'_> {
             let title = self.source.title();
             let now = procfs::realtime();
             let text = match self.options.format {
-                Format::Json => plain::line(&self.model, &title, now).to_string() + "\n",
+                Format::Json => plain::line(&self.model, &title, now)? + "\n",
                 Format::Text => plain::batch(&mut self.model, &title, &time_of_day(now), self.options.rows),
             };
             let mut out = crate::screen::out();

@@ -3,11 +3,14 @@
 use super::model::Model;
 use super::model::page::Page;
 use super::reading::{By, MapReading, Reading, Slice};
+use crate::exit::Failure;
 use crate::output::columns::{Column, Columns};
+use crate::output::json;
 use crate::terminal::Row;
 use kestrel_trace::aggregate::Entry;
 use kestrel_trace::print::{counted, shown, thousands};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::fmt::Write as _;
 
 /// A batch of text; of each table at most so many rows, or all where that is 0.
@@ -114,76 +117,130 @@ pub(super) fn losses(reading: &Reading) -> Vec<String> {
     all
 }
 
+/// A reading as a line of JSON (docs/live.md).
+#[derive(Debug, Serialize)]
+struct ReadingJson<'a> {
+    time: u64,
+    of: &'a str,
+    /// Since the reading before.
+    seconds: f64,
+    events: Vec<EventJson<'a>>,
+    processes: Vec<ProcessJson>,
+    maps: Vec<MapJson<'a>>,
+    buffers: Vec<BufferJson<'a>>,
+    missed: u64,
+    in_no_row: u64,
+    notes: &'a [String],
+}
+
+/// An event's hits; no rate where nothing was read before.
+#[derive(Debug, Serialize)]
+struct EventJson<'a> {
+    session: &'a str,
+    event: &'a str,
+    total: u64,
+    lost: u64,
+    missed: u64,
+    per_second: Option<f64>,
+}
+
+/// A process's hits.
+#[derive(Debug, Serialize)]
+struct ProcessJson {
+    pid: u32,
+    comm: String,
+    total: u64,
+    per_second: Option<f64>,
+}
+
+/// A map as the other commands have it.
+#[derive(Debug, Serialize)]
+struct MapJson<'a> {
+    session: &'a str,
+    map: &'a Value,
+    lost: u64,
+}
+
+/// A buffer, all CPUs together.
+#[derive(Debug, Serialize)]
+struct BufferJson<'a> {
+    session: &'a str,
+    buffer: &'a str,
+    mode: &'a str,
+    bytes_per_cpu: u64,
+    fill: f64,
+    seconds: Option<f64>,
+    recorded: u64,
+    overwritten: u64,
+    lost: u64,
+}
+
 /// A reading as a line of JSON.
-pub(super) fn line(model: &Model, title: &str, time_ns: u64) -> Value {
+pub(super) fn line(model: &Model, title: &str, time_ns: u64) -> Result<String, Failure> {
     let now = model.now();
     let seconds = model.interval();
     let before = model.before();
-    let rate = |count: u64, earlier: Option<u64>| match (earlier, seconds > 0.0) {
-        (Some(earlier), true) => json!(count.saturating_sub(earlier) as f64 / seconds),
-        _ => Value::Null,
+    let rate = |count: u64, earlier: Option<u64>| {
+        let earlier = earlier.filter(|_| seconds > 0.0)?;
+        Some(count.saturating_sub(earlier) as f64 / seconds)
     };
     let earlier_sums = |by| before.map(|before| before.sums(&Slice::default(), by));
     // An event that an earlier reading did not have has counted from 0; without an earlier reading there is no rate.
     let by_event = earlier_sums(By::Event);
     let by_process = earlier_sums(By::Process);
-    let events: Vec<Value> = (now.sums(&Slice::default(), By::Event).into_iter())
-        .map(|(key, sum)| {
-            let earlier = by_event
-                .as_ref()
-                .map(|all| all.get(&key).map_or(0, |sum| sum.count));
-            let (session, event) = key.event().unwrap_or_default();
-            json!({
-                "session": session,
-                "event": event,
-                "total": sum.count,
-                "lost": sum.lost,
-                "missed": now.missed_of(session, event),
-                "per_second": rate(sum.count, earlier),
-            })
+    let events = now.sums(&Slice::default(), By::Event);
+    let events = events.iter().map(|(key, sum)| {
+        let earlier = by_event
+            .as_ref()
+            .map(|all| all.get(key).map_or(0, |sum| sum.count));
+        let (session, event) = key.event().unwrap_or_default();
+        EventJson {
+            session,
+            event,
+            total: sum.count,
+            lost: sum.lost,
+            missed: now.missed_of(session, event),
+            per_second: rate(sum.count, earlier),
+        }
+    });
+    let processes = now.sums(&Slice::default(), By::Process);
+    let processes = processes.into_iter().filter_map(|(key, sum)| {
+        let earlier = by_process
+            .as_ref()
+            .map(|all| all.get(&key).map_or(0, |sum| sum.count));
+        Some(ProcessJson {
+            pid: key.pid()?,
+            comm: sum.comm,
+            total: sum.count,
+            per_second: rate(sum.count, earlier),
         })
-        .collect();
-    let processes: Vec<Value> = (now.sums(&Slice::default(), By::Process).into_iter())
-        .filter_map(|(key, sum)| {
-            let earlier = by_process
-                .as_ref()
-                .map(|all| all.get(&key).map_or(0, |sum| sum.count));
-            let pid = key.pid()?;
-            Some(json!({ "pid": pid, "comm": sum.comm, "total": sum.count, "per_second": rate(sum.count, earlier) }))
-        })
-        .collect();
-    let maps: Vec<Value> = now
-        .maps
-        .iter()
-        .map(|map| json!({ "session": map.session, "map": map.json, "lost": map.lost }))
-        .collect();
-    let buffers: Vec<Value> = now
-        .buffers
-        .iter()
-        .map(|buffer| {
-            json!({
-                "session": buffer.session,
-                "buffer": buffer.name,
-                "mode": buffer.mode,
-                "bytes_per_cpu": buffer.bytes_per_cpu,
-                "fill": buffer.fill,
-                "seconds": buffer.span,
-                "recorded": buffer.recorded,
-                "overwritten": buffer.overwritten,
-                "lost": buffer.lost,
-            })
-        })
-        .collect();
-    json!({
-        "time": time_ns,
-        "of": title,
-        "seconds": seconds,
-        "events": events,
-        "processes": processes,
-        "maps": maps,
-        "buffers": buffers,
-        "missed": now.all_missed(),
-        "in_no_row": now.uncounted_hits,
-        "notes": now.notes,
+    });
+    let maps = now.maps.iter().map(|map| MapJson {
+        session: &map.session,
+        map: &map.json,
+        lost: map.lost,
+    });
+    let buffers = now.buffers.iter().map(|buffer| BufferJson {
+        session: &buffer.session,
+        buffer: &buffer.name,
+        mode: &buffer.mode,
+        bytes_per_cpu: buffer.bytes_per_cpu,
+        fill: buffer.fill,
+        seconds: buffer.span,
+        recorded: buffer.recorded,
+        overwritten: buffer.overwritten,
+        lost: buffer.lost,
+    });
+    json::line(&ReadingJson {
+        time: time_ns,
+        of: title,
+        seconds,
+        events: events.collect(),
+        processes: processes.collect(),
+        maps: maps.collect(),
+        buffers: buffers.collect(),
+        missed: now.all_missed(),
+        in_no_row: now.uncounted_hits,
+        notes: &now.notes,
     })
 }

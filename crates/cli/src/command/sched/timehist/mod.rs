@@ -14,7 +14,7 @@ use kestrel_trace::print::shown;
 use kestrel_trace::sched::{Line, Migration, TaskRun, Timehist, Wakeup, Who};
 use kestrel_trace::symbol::Symbols;
 use kestrel_trace::value::Frames;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::io::Write;
 
 /// Options of `sched timehist`.
@@ -128,19 +128,19 @@ impl Options {
                 let stack = stack.filter(|_| !self.no_stacks && !run.who.is_idle());
                 let stack = stack.map(|frames| frames_of(frames, symbols));
                 match json {
-                    true => writeln!(out, "{}", json::line(&run_json(&run, stack))?)?,
+                    true => writeln!(out, "{}", json::line(&RowJson::run(&run, stack))?)?,
                     false => self.run(&run, stack, out)?,
                 }
             }
             Line::Wakeup(wakeup) if self.wakeups && json => {
-                writeln!(out, "{}", json::line(&wakeup_json(&wakeup))?)?;
+                writeln!(out, "{}", json::line(&RowJson::wakeup(&wakeup))?)?;
             }
             Line::Wakeup(it) if self.wakeups => {
                 let what = format!("awakened: {}", long(&it.woken));
                 between(it.time_ns, it.cpu, &it.waker, &what, out)?;
             }
             Line::Migration(moved) if self.migrations && json => {
-                writeln!(out, "{}", json::line(&migration_json(&moved))?)?;
+                writeln!(out, "{}", json::line(&RowJson::migration(&moved))?)?;
             }
             Line::Migration(it) if self.migrations => {
                 let what = format!("migrated: {} cpu {} => {}", long(&it.who), it.from, it.to);
@@ -196,46 +196,76 @@ fn state(run: &TaskRun) -> char {
     }
 }
 
-fn run_json(run: &TaskRun, stack: Option<Vec<String>>) -> Value {
-    let mut line = json!({
-        "type": "run",
-        "time_ns": run.time_ns,
-        "cpu": run.cpu,
-        "task": run.who,
-        "wait_ns": run.wait_ns,
-        "delay_ns": run.delay_ns,
-        "run_ns": run.run_ns,
-        "state": state(run),
-        "preempted": run.state.is_preempted(),
-        "next": run.next,
-    });
-    if let Some(stack) = stack {
-        line["stack"] = json!(stack);
+/// A line as JSON has it (docs/sched.md).
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum RowJson {
+    Run {
+        time_ns: u64,
+        cpu: u32,
+        task: Who,
+        wait_ns: u64,
+        delay_ns: u64,
+        run_ns: u64,
+        state: char,
+        preempted: bool,
+        next: Who,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stack: Option<Vec<String>>,
+    },
+    Wakeup {
+        time_ns: u64,
+        cpu: u32,
+        task: Who,
+        woken: Who,
+        target_cpu: u32,
+    },
+    Migration {
+        time_ns: u64,
+        cpu: u32,
+        task: Who,
+        migrated: Who,
+        from: u32,
+        to: u32,
+    },
+}
+
+impl RowJson {
+    fn run(run: &TaskRun, stack: Option<Vec<String>>) -> Self {
+        Self::Run {
+            time_ns: run.time_ns,
+            cpu: run.cpu,
+            task: run.who,
+            wait_ns: run.wait_ns,
+            delay_ns: run.delay_ns,
+            run_ns: run.run_ns,
+            state: state(run),
+            preempted: run.state.is_preempted(),
+            next: run.next,
+            stack,
+        }
     }
-    line
-}
 
-fn wakeup_json(wakeup: &Wakeup) -> Value {
-    json!({
-        "type": "wakeup",
-        "time_ns": wakeup.time_ns,
-        "cpu": wakeup.cpu,
-        "task": wakeup.waker,
-        "woken": wakeup.woken,
-        "target_cpu": wakeup.target_cpu,
-    })
-}
+    fn wakeup(wakeup: &Wakeup) -> Self {
+        Self::Wakeup {
+            time_ns: wakeup.time_ns,
+            cpu: wakeup.cpu,
+            task: wakeup.waker,
+            woken: wakeup.woken,
+            target_cpu: wakeup.target_cpu,
+        }
+    }
 
-fn migration_json(moved: &Migration) -> Value {
-    json!({
-        "type": "migration",
-        "time_ns": moved.time_ns,
-        "cpu": moved.cpu,
-        "task": moved.by,
-        "migrated": moved.who,
-        "from": moved.from,
-        "to": moved.to,
-    })
+    fn migration(moved: &Migration) -> Self {
+        Self::Migration {
+            time_ns: moved.time_ns,
+            cpu: moved.cpu,
+            task: moved.by,
+            migrated: moved.who,
+            from: moved.from,
+            to: moved.to,
+        }
+    }
 }
 
 /// The functions of a stack, the innermost first, without those that every switch has.
