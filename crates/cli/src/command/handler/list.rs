@@ -107,6 +107,28 @@ impl<'a> HandlerRow<'a> {
     fn of(handler: &'a Handler, session: &PinnedSession, symbols: &Symbols) -> Result<Self, Failure> {
         let parameters = handler.parameters.iter();
         let parameters = parameters.map(|p| (p.name.clone(), p.value.parse().unwrap_or(Value::Null)));
+        Ok(Self {
+            handler: &handler.name,
+            tables: &handler.tables,
+            active: handler.active,
+            source: &handler.source,
+            events: &handler.events,
+            records: handler.records,
+            messages: handler.messages,
+            kept: handler.kept(),
+            lost: handler.lost(),
+            uncounted: handler.uncounted,
+            missed: handler.missed,
+            reset: handler.reset,
+            maps: handler.maps.iter().map(|map| map_as_json(map, symbols)).collect(),
+            parameters: parameters.collect(),
+            programs: ProgramRow::all(handler, session)?,
+        })
+    }
+}
+
+impl<'a> ProgramRow<'a> {
+    fn all(handler: &'a Handler, session: &PinnedSession) -> Result<Vec<Self>, Failure> {
         let mut programs = Vec::new();
         for program in &handler.programs {
             let mut maps = Vec::new();
@@ -127,23 +149,7 @@ impl<'a> HandlerRow<'a> {
                 maps,
             });
         }
-        Ok(Self {
-            handler: &handler.name,
-            tables: &handler.tables,
-            active: handler.active,
-            source: &handler.source,
-            events: &handler.events,
-            records: handler.records,
-            messages: handler.messages,
-            kept: handler.kept(),
-            lost: handler.lost(),
-            uncounted: handler.uncounted,
-            missed: handler.missed,
-            reset: handler.reset,
-            maps: handler.maps.iter().map(|map| map_as_json(map, symbols)).collect(),
-            parameters: parameters.collect(),
-            programs,
-        })
+        Ok(programs)
     }
 }
 
