@@ -41,7 +41,7 @@ impl Attach for Calls {
     }
 
     fn sites(&self) -> Sites<'_> {
-        // Functions of modules that are unloaded and come back are not followed: the program of both ends fits no kprobe.
+        // A multi link holds the modules of its functions (`get_modules_from_addrs` in kernel/trace/bpf_trace.c): they are not unloaded meanwhile.
         Sites::Fixed
     }
 
