@@ -4,7 +4,7 @@
 
 use kestrel_compiler::check::check;
 use kestrel_compiler::check::globals::Globals;
-use kestrel_compiler::check::shape::{ROUNDS, Shapes};
+use kestrel_compiler::check::shape::{PROGRAM_ROUNDS, Shapes};
 use kestrel_compiler::lang::parse_events;
 use kestrel_replay::refusal::{reads_memory, refused};
 use kestrel_replay::{Error, Held, Missing, Replay, event};
@@ -147,16 +147,16 @@ impl Program {
         let context = event::context(later);
         let (probe, found) = parse_events(&format!("test:later {handler}"));
         assert!(found.is_empty(), "{found:?}");
-        let mut shapes = Shapes::default();
-        for _ in 0..ROUNDS {
+        let mut shapes = Shapes::of_program();
+        for _ in 0..PROGRAM_ROUNDS {
             let mut globals = Globals {
                 infers_types: true,
                 shapes: shapes.clone(),
                 ..Globals::default()
             };
             let (checked, found) = check(&probe, &context, false, &mut globals);
-            if globals.shapes != shapes {
-                shapes = globals.shapes;
+            if let Some(next) = shapes.next(globals.shapes.clone()) {
+                shapes = next;
                 continue;
             }
             let checked = checked.unwrap_or_else(|| panic!("{found:?}"));

@@ -379,6 +379,14 @@ impl Checker<'_> {
         checked
     }
 
+    /// The type of all that is stored in a map, as narrow as that is, where an expression is one.
+    pub(super) fn stored_in(&self, value: &ast::Expr) -> Option<Type> {
+        match &value.kind {
+            ast::ExprKind::Map { name, .. } => self.globals.shapes.stored_type(name).cloned(),
+            _ => None,
+        }
+    }
+
     /// The type of a value, which is not calculated: a map's as narrow as all that is stored in it.
     fn type_of(&mut self, value: &ast::Expr) -> Checked<Type> {
         if let ast::ExprKind::Block(block) = &value.kind
@@ -386,10 +394,8 @@ impl Checker<'_> {
         {
             return self.type_of(inner);
         }
-        if let ast::ExprKind::Map { name, .. } = &value.kind
-            && let Some(inferred) = self.globals.shapes.stored_type(name)
-        {
-            return Ok(inferred.clone());
+        if let Some(stored) = self.stored_in(value) {
+            return Ok(stored);
         }
         let checked = self.unread(value)?;
         match checked.ty {

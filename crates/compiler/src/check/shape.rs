@@ -6,8 +6,10 @@ use kestrel_trace::layout::{Base, EventName, FieldType, Frames, HeldStack, Space
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How often a text is checked at most: each time something must have grown.
-pub const ROUNDS: usize = 12;
+/// How often one probe is checked at most: each time something must have grown.
+pub(super) const ROUNDS: usize = 12;
+/// How often all probes of a program are checked at most.
+pub const PROGRAM_ROUNDS: usize = 100;
 
 /// Types of a text's variables and maps, as inferred from the uses seen so far.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,9 +24,69 @@ pub struct Shapes {
     pub user_symbols: BTreeSet<(String, String)>,
     /// Paths of control groups whose numbers are wanted.
     pub control_groups: BTreeSet<String>,
+    /// What is not known yet of maps that are read.
+    pub(super) open: OpenMaps,
+}
+
+/// Maps that are read before it is known what they hold: what reads one has no type until a later round knows it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct OpenMaps {
+    /// Whether there are later rounds; without them, such a map holds numbers.
+    waits: bool,
+    /// Names of those that were met.
+    met: BTreeSet<String>,
+    /// Names of maps that something is stored in, whether or not it is known what.
+    stored: BTreeSet<String>,
+    /// Those of which all rounds have found nothing: they hold numbers, until something else is stored in them.
+    numbers: BTreeSet<String>,
 }
 
 impl Shapes {
+    /// What is known before the first of the rounds over all probes of a program.
+    pub fn of_program() -> Self {
+        let mut shapes = Self::default();
+        shapes.open.waits = true;
+        shapes
+    }
+
+    /// What the next round over a program begins with, as this one, which began with `self`, ended with `grown`; `None` where all is known.
+    ///
+    /// Maps of which nothing is found hold numbers: first those that nothing is stored in, as what depends on them may say more of the others.
+    #[must_use]
+    pub fn next(&self, mut grown: Self) -> Option<Self> {
+        if grown != *self {
+            return Some(grown);
+        }
+        let unknown = grown.open.met.iter().filter(|name| self.waits_for(name));
+        let (stored, never): (BTreeSet<_>, BTreeSet<_>) = unknown
+            .cloned()
+            .partition(|name| grown.open.stored.contains(name));
+        let found = if never.is_empty() { stored } else { never };
+        if found.is_empty() {
+            return None;
+        }
+        grown.open.numbers.extend(found);
+        Some(grown)
+    }
+
+    /// Whether a later round may know what a map holds.
+    pub(super) fn waits_for(&self, map: &str) -> bool {
+        let known = self.maps.get(map).is_some_and(|shape| shape.value.is_some());
+        self.open.waits && !known && !self.open.numbers.contains(map)
+    }
+
+    /// Notes that a map is read of which a later round may know more.
+    pub(super) fn notes_open(&mut self, map: &str) {
+        self.open.met.insert(map.to_owned());
+    }
+
+    /// Notes that something is stored in a map, before it is known what.
+    pub(super) fn notes_store(&mut self, map: &str) {
+        if self.open.waits && !self.open.stored.contains(map) {
+            self.open.stored.insert(map.to_owned());
+        }
+    }
+
     /// The type of all values that are stored in a map, as narrow as they are, if it is one of values.
     pub(super) fn stored_type(&self, map: &str) -> Option<&Type> {
         self.maps.get(map)?.narrow_value.as_ref()

@@ -231,6 +231,9 @@ impl Checker<'_> {
             let message = format!("the variable \"${written}\" has no value here");
             return Err(self.report(Diagnostic::error(span, message).maybe_hint(hint)));
         };
+        if self.undecided.contains(&id) && self.without_value.contains(name) {
+            return Err(Reported);
+        }
         let ty = self.variable_type(id);
         let is_stored = !self.unset.contains(&id) && !self.undecided.contains(&id);
         if self.is_read && !is_stored && self.globals.infers_types && self.read_early.insert(id) {

@@ -18,6 +18,7 @@ mod clearing;
 mod effects;
 mod histograms;
 mod keys;
+mod later;
 mod meaning;
 mod room;
 mod series;

@@ -45,7 +45,7 @@ pub use source::{Options, ProbeFilter, ProgramText, Source, mention};
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_compiler::check::globals::{Globals, UserPlace};
-use kestrel_compiler::check::shape::{ROUNDS, Shapes};
+use kestrel_compiler::check::shape::{PROGRAM_ROUNDS, Shapes};
 use kestrel_compiler::lang::config::{self, MissingProbes};
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 pub use kestrel_hook::buffer::name::MAIN as BUFFER;
@@ -238,10 +238,10 @@ fn program_hooks(
     globals: Globals,
     catalog: &Catalog,
 ) -> Result<(Vec<Hook>, Done)> {
-    let mut shapes = Shapes::default();
+    let mut shapes = Shapes::of_program();
     // Once, since all uses of a map have to agree.
     let wall_clock = Some(ClockPair::now().offset());
-    for _ in 0..ROUNDS {
+    for _ in 0..PROGRAM_ROUNDS {
         let globals = Globals {
             wall_clock,
             unwinds: options.unwinds,
@@ -258,11 +258,10 @@ fn program_hooks(
         let planned = planner.program(program);
         if catalog.executables().descriptions() > described {
             // Types that maps are known to hold have other numbers now.
-            shapes = Shapes::default();
+            shapes = Shapes::of_program();
             continue;
         }
-        let grown = planner.globals.shapes.clone();
-        if grown == shapes {
+        let Some(next) = shapes.next(planner.globals.shapes.clone()) else {
             let mut hooks = planned?;
             constant_records::give_to_reader(&mut hooks);
             for hook in &mut hooks {
@@ -276,8 +275,8 @@ fn program_hooks(
             done.warnings
                 .extend(unused.into_iter().map(|warning| (text.clone(), warning)));
             return Ok((hooks, done));
-        }
-        shapes = grown;
+        };
+        shapes = next;
     }
     Err(kestrel_catalog::Error::Compile {
         event: program.name.clone(),

@@ -7,7 +7,7 @@ use kestrel_bpf::btf::Btf;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::check;
 use kestrel_compiler::check::globals::Globals;
-use kestrel_compiler::check::shape::{ROUNDS, Shapes};
+use kestrel_compiler::check::shape::{PROGRAM_ROUNDS, Shapes};
 use kestrel_compiler::check::tree::CheckedProbe;
 use kestrel_compiler::context::{Context, EventField, Source, ValueType};
 use kestrel_compiler::definition::overlay;
@@ -97,8 +97,8 @@ pub(super) fn plan(
         return Err(wrong(&program.text, vec![Diagnostic::error(span, message)]));
     }
     // A handler may read a map that a later one writes: its type is known after a round over all of them, and all are checked anew until nothing changes.
-    let mut shapes = Shapes::default();
-    for _ in 0..ROUNDS {
+    let mut shapes = Shapes::of_program();
+    for _ in 0..PROGRAM_ROUNDS {
         let mut round = Round {
             program,
             events,
@@ -112,10 +112,10 @@ pub(super) fn plan(
             wrong: Vec::new(),
         };
         round.check()?;
-        if round.globals.shapes == shapes {
-            return round.compile((begin_ns, offset));
+        match shapes.next(round.globals.shapes.clone()) {
+            Some(next) => shapes = next,
+            None => return round.compile((begin_ns, offset)),
         }
-        shapes = round.globals.shapes;
     }
     Err(Error::Compile {
         event: program.name.clone(),

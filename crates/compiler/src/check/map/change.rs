@@ -26,6 +26,7 @@ impl Checker<'_> {
         span: Span,
     ) -> Checked<StatementKind> {
         let keys: Vec<&ast::Expr> = keys.iter().collect();
+        self.globals.shapes.notes_store(name);
         if let (None, ast::ExprKind::Call { name: function, args }) = (op, &value.kind) {
             let usage = builtin::used(&function.node, function.span, Some(args), value.span);
             if let Some(aggregation) = builtin::aggregation(self, &usage) {

@@ -15,6 +15,11 @@ impl Checker<'_> {
     /// `@x[keys]` as a value.
     pub(crate) fn map_value(&mut self, name: &str, keys: &[ast::Expr], span: Span) -> Checked<Expr> {
         let keys: Vec<&ast::Expr> = keys.iter().collect();
+        if self.globals.infers_types && self.globals.shapes.waits_for(name) {
+            self.globals.shapes.notes_open(name);
+            let message = format!("what @{name} holds is not known in this round");
+            return Err(self.error(span, message));
+        }
         // No use so far may have said what the map holds: then it holds numbers.
         let assumed = ValueKind::Scalar(scalar_type(&Type::I64));
         let place = self.map_place(name, &keys, None, &assumed, Usage::Reads, span)?;

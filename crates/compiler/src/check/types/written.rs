@@ -55,8 +55,14 @@ impl<'a> Checker<'a> {
         let (levels, arrays) = name.suffixes.split_at(stars.count());
         let (base, mut suffixes) = match &name.of {
             Some(of) => {
-                let value = self.expression(of)?;
-                (self.holding(&value, false)?, arrays)
+                let ty = match self.stored_in(of) {
+                    Some(stored) => stored,
+                    None => {
+                        let value = self.expression(of)?;
+                        self.holding(&value, false)?
+                    }
+                };
+                (ty, arrays)
             }
             // The length of a text or a buffer is part of its name.
             None if name.tag.is_none()
