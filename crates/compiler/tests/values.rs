@@ -323,3 +323,31 @@ fn strings_without_a_size_grow() {
     let read = "{ let $s: string = \"ab\"; $s = kstr(arg0); @ = $s }";
     assert_eq!(once(read, &[""]), "@: hello\n");
 }
+
+/// A negative of a narrow number without a sign is as narrow, known or not; so are the bits of what a map holds, turned round.
+#[test]
+fn negatives_are_as_wide_as_the_number() {
+    assert_eq!(
+        once(
+            "{ $a = (uint8)arg1; @ = (-(uint8)1, -$a, -(uint16)1, -1, -(uint64)1) }",
+            &[""]
+        ),
+        "@: (255, 254, 65535, -1, 18446744073709551615)\n"
+    );
+    assert_eq!(
+        once("{ @ = 1; @n = ~@; @w = (uint64)1; @v = ~@w }", &["n", "v"]),
+        "@n: 254\n@v: 18446744073709551614\n"
+    );
+}
+
+/// The event's name is a string in scripts, which is kept beside others.
+#[test]
+fn names_of_events_are_strings() {
+    assert_eq!(
+        once(
+            "{ @ = probe; @k[\"x\"] = 1; @k[probe] = 2; @l = strlen(@); @c = @; $p = probe; @c = $p }",
+            &["", "k", "c"]
+        ),
+        "@: kprobe:vfs_read\n@k[x]: 1\n@k[kprobe:vfs_read]: 2\n@c: kprobe:vfs_read\n"
+    );
+}

@@ -68,6 +68,15 @@ impl Checker<'_> {
     /// The kept form of a map's value: of the event's names its number, whatever serves the event, because other events share the map.
     pub(super) fn kept(&mut self, value: &ast::Expr) -> Checked<Expr> {
         let checked = self.expression(value)?;
+        let event = named(value) == Some(EventName::Event) && self.globals.infers_types;
+        match &checked.kind {
+            // A script's handlers of single events know their names.
+            ExprKind::ConstantBytes(_) if event && !self.globals.shapes.numbers_events() => {
+                return Ok(checked);
+            }
+            ExprKind::EventNumber if event => self.globals.shapes.notes_event_number(),
+            _ => {}
+        }
         match (named(value), &checked.kind) {
             (Some(what), ExprKind::ConstantBytes(_)) => Ok(self.event_number(what, value.span)),
             // A number whose names are this handler's own says nothing to the others.

@@ -61,7 +61,9 @@ impl Checker<'_> {
                 let plain = |p: &Pointer| p.to == Pointee::Unknown && p.levels == 0;
                 let same = (to.to, to.levels) == (from.to, from.levels);
                 let integers = self.globals.infers_types && to.leads_to_integers_as(from);
-                if !same && !plain(from) && !plain(to) && !integers {
+                let string = |p: &Pointer| matches!(p.to, Pointee::String { .. });
+                let strings = to.levels == from.levels && string(to) && string(from);
+                if !same && !plain(from) && !plain(to) && !integers && !strings {
                     return None;
                 }
                 Expr {

@@ -412,8 +412,18 @@ impl Checker<'_> {
                     && self.globals.infers_types
                 {
                     let map = Arc::new(self.known_map(name, value.span)?);
-                    let ty = Type::Pointer(Pointer::untyped(Space::Kernel));
-                    return Ok(Expr::new(ExprKind::MapAddress(map), ty, span));
+                    let pointer = match map.value.function() {
+                        Some(_) => Pointer::untyped(Space::Kernel),
+                        None => {
+                            let held = self.unread(value)?;
+                            // The kernel lets nobody walk behind the begin of a map.
+                            if let Type::Tuple(_) = held.ty {
+                                return self.address_of(held, span);
+                            }
+                            self.own_address(&held.ty)
+                        }
+                    };
+                    return Ok(Expr::new(ExprKind::MapAddress(map), Type::Pointer(pointer), span));
                 }
                 // Something may be stored through the address.
                 if let ast::ExprKind::Variable(name) = &value.kind
@@ -431,6 +441,10 @@ impl Checker<'_> {
             ast::UnaryOp::Negate => UnaryOp::Negate,
             ast::UnaryOp::BitNot => UnaryOp::BitNot,
         };
+        let stored = match self.stored_in(value) {
+            Some(Type::Integer { size, .. }) => Some(size),
+            _ => None,
+        };
         let value = if op == UnaryOp::Not {
             self.condition(value)?
         } else {
@@ -447,6 +461,16 @@ impl Checker<'_> {
                 Some(Type::U64)
             }
             (Type::Integer { size, .. }, ..) if narrow && *size < 8 => Some(Type::integer(*size, false)),
+            (Type::Integer { .. }, ..) if narrow && matches!(stored, Some(1 | 2 | 4)) => {
+                stored.map(|size| Type::integer(size, false))
+            }
+            (
+                Type::Integer {
+                    size, signed: false, ..
+                },
+                UnaryOp::Negate,
+                Some(_),
+            ) if self.globals.infers_types && *size < 8 => Some(Type::integer(*size, false)),
             (
                 Type::Integer {
                     size, signed: false, ..
@@ -456,7 +480,7 @@ impl Checker<'_> {
             ) if *size < 8 => Some(Type::integer(*size, false)),
             _ => None,
         };
-        let known = literal_value(&value).filter(|_| op == UnaryOp::Negate);
+        let known = literal_value(&value).filter(|_| op == UnaryOp::Negate && width.is_none());
         if known.is_some_and(|known| i64::try_from(-known).is_err()) && self.globals.infers_types {
             let found = Diagnostic::error(span, "this is less than the smallest number of 64 bits");
             return Err(self.report(found.hint("that is -9223372036854775808")));

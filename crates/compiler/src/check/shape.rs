@@ -1,6 +1,6 @@
 //! Types of variables and maps, inferred over all their uses: each use widens it, and sources are checked again until nothing grows any more.
 
-use super::tree::{Pointee, Pointer, Show, TupleMember, TupleType, Type};
+use super::tree::{Pointee, PointeeId, Pointer, Show, TupleMember, TupleType, Type};
 use kestrel_trace::aggregate::Aggregation;
 use kestrel_trace::layout::{Base, EventName, FieldType, Frames, HeldStack, Space, StackMode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +24,10 @@ pub struct Shapes {
     pub user_symbols: BTreeSet<(String, String)>,
     /// Paths of control groups whose numbers are wanted.
     pub control_groups: BTreeSet<String>,
+    /// Whether a handler of several events keeps the name of one, which it has as a number: all handlers keep such names as numbers then.
+    numbers_events: bool,
+    /// Types of values that addresses lead to, by their numbers.
+    pub(super) pointees: Vec<Type>,
     /// What is not known yet of maps that are read.
     pub(super) open: OpenMaps,
 }
@@ -67,6 +71,38 @@ impl Shapes {
         }
         grown.open.numbers.extend(found);
         Some(grown)
+    }
+
+    /// Whether names of events are kept as numbers.
+    pub(super) fn numbers_events(&self) -> bool {
+        self.numbers_events
+    }
+
+    /// Notes that the name of an event is known as its number only: what was found for the names is found anew.
+    pub(super) fn notes_event_number(&mut self) {
+        if !self.numbers_events {
+            self.numbers_events = true;
+            self.maps.clear();
+            self.variables.clear();
+        }
+    }
+
+    /// What lies at the address of a value of a type.
+    pub(super) fn pointee_of(&mut self, ty: &Type) -> Pointee {
+        if let Type::CharArray { size } = ty {
+            return Pointee::String { size: *size };
+        }
+        let known = self.pointees.iter().position(|known| known == ty);
+        let place = known.unwrap_or_else(|| {
+            self.pointees.push(ty.clone());
+            self.pointees.len() - 1
+        });
+        Pointee::Value(PointeeId(u32::try_from(place).unwrap_or(u32::MAX)))
+    }
+
+    /// The type of a value that addresses lead to.
+    pub(super) fn pointee_type(&self, of: PointeeId) -> Option<&Type> {
+        self.pointees.get(of.0 as usize)
     }
 
     /// Whether a later round may know what a map holds.
@@ -171,6 +207,21 @@ pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
                 false if plain(b) && a.space == b.space => Pointer { trusted: false, ..*a },
                 // As in bpftrace the address of one integer is that of another, and the first use says of which.
                 false if a.leads_to_integers_as(b) && a.space == b.space => Pointer { trusted: false, ..*a },
+                false if (a.levels, a.space) == (b.levels, b.space) => {
+                    let to = match (a.to, b.to) {
+                        (Pointee::String { size }, Pointee::String { size: other }) => Pointee::String {
+                            size: size.max(other),
+                        },
+                        // What was found later holds more; whether a value fits it is asked where it is stored.
+                        (Pointee::Value(one), Pointee::Value(other)) => Pointee::Value(one.max(other)),
+                        _ => return None,
+                    };
+                    Pointer {
+                        to,
+                        trusted: false,
+                        ..*a
+                    }
+                }
                 false => return None,
             })
         }

@@ -86,7 +86,11 @@ impl Expr {
 fn may_be_string(pointer: Pointer) -> bool {
     let to = matches!(
         pointer.to,
-        Pointee::Unknown | Pointee::Char | Pointee::Integer { size: 1, .. }
+        Pointee::Unknown
+            | Pointee::Char
+            | Pointee::Integer { size: 1, .. }
+            | Pointee::String { .. }
+            | Pointee::Value(_)
     );
     to && pointer.levels == 0
 }

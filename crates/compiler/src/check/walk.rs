@@ -133,6 +133,7 @@ impl Checker<'_> {
 
     /// `base.name`, `base->name`.
     pub(super) fn member(&mut self, base: Expr, name: &Spanned<String>, span: Span) -> Checked<Expr> {
+        let base = self.record_behind(base, span)?;
         if let Type::Tuple(ty) = &base.ty {
             let place = match name.node.parse::<usize>() {
                 Ok(place) => Some(place).filter(|place| *place < ty.members.len()),
@@ -388,7 +389,7 @@ impl Checker<'_> {
     pub(crate) fn address_of(&mut self, place: Expr, span: Span) -> Checked<Expr> {
         if let ExprKind::Variable(id) = place.kind {
             let address = Expr::new(ExprKind::VariableAddress(id), Type::hexadecimal(8), span);
-            let ty = Type::Pointer(pointer_to(&place.ty, Space::Kernel));
+            let ty = Type::Pointer(self.own_address(&place.ty));
             return Ok(Expr { ty, ..address });
         }
         let (ExprKind::Load {
@@ -411,12 +412,48 @@ impl Checker<'_> {
             Access::User => Space::User,
             Access::Context | Access::Direct | Access::Kernel => Space::Kernel,
         };
-        let ty = Type::Pointer(pointer_to(&place.ty, space));
+        let ty = Type::Pointer(match access {
+            Access::Context => self.own_address(&place.ty),
+            _ => pointer_to(&place.ty, space),
+        });
         let offset = constant(i64::from(offset) as u64, Type::I64, span);
         if offset.constant() == Some(0) {
             return Ok(Expr { ty, span, ..*address });
         }
         Ok(operation(BinaryOp::Add, ty, *address, offset, span))
+    }
+
+    /// The type of the address of a value in the program's own memory.
+    pub(super) fn own_address(&mut self, ty: &Type) -> Pointer {
+        let plain = pointer_to(ty, Space::Kernel);
+        match ty {
+            Type::Integer { .. } | Type::Pointer(_) | Type::Struct(_) => plain,
+            _ if !self.globals.infers_types => plain,
+            ty => Pointer {
+                to: self.globals.shapes.pointee_of(ty),
+                ..plain
+            },
+        }
+    }
+
+    /// The value that an address leads to, where that is a record: its members have names.
+    fn record_behind(&mut self, base: Expr, span: Span) -> Checked<Expr> {
+        let Type::Pointer(
+            pointer @ Pointer {
+                to: Pointee::Value(_),
+                levels: 0,
+                ..
+            },
+        ) = base.ty
+        else {
+            return Ok(base);
+        };
+        match self.pointee(pointer) {
+            Some(Type::Tuple(ty)) if ty.members.iter().all(|member| !member.name.is_empty()) => {
+                self.dereference(base, span)
+            }
+            _ => Ok(base),
+        }
     }
 
     fn untyped(&mut self, pointer: &Expr) -> Reported {

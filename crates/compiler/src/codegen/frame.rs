@@ -132,7 +132,27 @@ fn object_stretches(function: &Function, live: &Live) -> Vec<Vec<Range>> {
             .for_each(|v| mention(owner(v), end * 4));
         mentions.push(here);
     }
-    let (before, after) = mentioned(function, live, &mentions);
+    // The address of an object that is kept in memory may be read, and followed, wherever the program goes on.
+    let escaped: Vec<usize> = live
+        .order
+        .iter()
+        .flat_map(|id| &function.block(*id).insts)
+        .filter_map(|inst| match &inst.op {
+            Op::Store {
+                value: Operand::Reg(value),
+                ..
+            } => owner(*value),
+            _ => None,
+        })
+        .collect();
+    let (before, mut after) = mentioned(function, live, &mentions);
+    for (at, here) in mentions.iter().enumerate() {
+        let passes = |object: &&usize| before[at].contains(**object) || here.contains_key(*object);
+        escaped
+            .iter()
+            .filter(passes)
+            .for_each(|object| after[at].insert(*object));
+    }
     let mut stretches: Vec<Vec<Range>> = vec![Vec::new(); function.objects.len()];
     for (at, here) in mentions.iter().enumerate() {
         let start = live.first[at] * 4;

@@ -20,5 +20,6 @@ mod histograms;
 mod keys;
 mod later;
 mod meaning;
+mod pointers;
 mod room;
 mod series;

@@ -18,9 +18,6 @@ const ROW: KindRow = KindRow {
     ..KindRow::new(event_kind::SOFTWARE, 1)
 };
 
-/// Counters that no program can be run by: they count, but nothing overflows.
-const WITHOUT_EVENTS: &[Software] = &[Software::Dummy, Software::BpfOutput];
-
 /// Default number of counts per event where the event's text gives no number, as in bpftrace.
 fn default_count(counter: Software) -> u64 {
     match counter {
@@ -32,8 +29,7 @@ fn default_count(counter: Software) -> u64 {
 }
 
 fn counters() -> impl Iterator<Item = Software> {
-    let all = Software::ALL.iter().map(|(counter, ..)| *counter);
-    all.filter(|counter| !WITHOUT_EVENTS.contains(counter))
+    Software::ALL.iter().map(|(counter, ..)| *counter)
 }
 
 impl EventKind for SoftwareKind {
@@ -60,7 +56,7 @@ impl EventKind for SoftwareKind {
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let names: Vec<&str> = counters().map(Software::name).collect();
         let ((counter, written), count) = named(spec, self.name(), &names, |name| {
-            let counter = Software::find(name).filter(|counter| !WITHOUT_EVENTS.contains(counter))?;
+            let counter = Software::find(name)?;
             Some(((counter, name.to_owned()), default_count(counter)))
         })?;
         // The event has the name by which it was asked for, of several: `software:cs:1`.

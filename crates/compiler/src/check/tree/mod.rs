@@ -17,7 +17,7 @@ mod ty;
 
 pub use expression::{Access, BinaryOp, CompareOp, Expr, ExprKind, Intrinsic, MapPlace, UnaryOp};
 pub use statement::{Action, Destination, LoopRange, MapChange, Record, Statement, StatementKind};
-pub use ty::{Pointee, Pointer, Show, TupleMember, TupleType, Type};
+pub use ty::{Pointee, PointeeId, Pointer, Show, TupleMember, TupleType, Type};
 
 /// A checked probe, which one event's hook runs: evaluate the predicate, and where it is not zero run the body.
 #[derive(Clone, Debug, PartialEq)]

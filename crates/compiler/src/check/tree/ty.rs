@@ -200,4 +200,12 @@ pub enum Pointee {
     Integers { size: u8, signed: bool, count: u32 },
     /// A type of the kernel's BTF.
     Btf(TypeId),
+    /// A string of the language, in so many bytes with the one that ends it.
+    String { size: u32 },
+    /// A value of the language that is neither number nor string: a tuple, an array.
+    Value(PointeeId),
 }
+
+/// The place of a type among those of values that addresses lead to ([`crate::check::shape::Shapes`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PointeeId(pub u32);

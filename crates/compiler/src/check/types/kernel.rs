@@ -87,6 +87,8 @@ impl<'a> Checker<'a> {
                 count,
             }),
             Pointee::Btf(id) => self.btf_type(id),
+            Pointee::String { size } => Some(Type::CharArray { size }),
+            Pointee::Value(value) => self.globals.shapes.pointee_type(value).cloned(),
         }
     }
 

@@ -124,6 +124,11 @@ impl<'a> Checker<'a> {
                 format!("{element}[{count}] {stars}")
             }
             (Pointee::Btf(id), Some(btf)) => format!("{} {stars}", btf.render(id)),
+            (Pointee::String { size }, _) => format!("string[{size}] {stars}"),
+            (Pointee::Value(value), _) => match self.globals.shapes.pointee_type(value) {
+                Some(ty) => format!("{} {stars}", self.spelled_type(ty).1),
+                None => format!("void {stars}"),
+            },
             _ => format!("void {stars}"),
         }
     }

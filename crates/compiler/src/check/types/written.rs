@@ -181,6 +181,9 @@ impl<'a> Checker<'a> {
     /// The address of something of a type.
     fn pointer_onto(&mut self, ty: Type, span: Span) -> Checked<Type> {
         let to = match ty {
+            Type::CharArray { size: 1.. } | Type::Tuple(_) | Type::Bool if self.globals.infers_types => {
+                self.globals.shapes.pointee_of(&ty)
+            }
             Type::Pointer(pointer) => {
                 return Ok(Type::Pointer(Pointer {
                     levels: pointer.levels.saturating_add(1),
