@@ -155,6 +155,7 @@ impl Checker<'_> {
                 offset: i64::from(offset),
                 access: Access::Context,
             };
+            self.globals.shapes.notes_read(&ty);
             keys.push(self.value_at(spot, ty, span)?);
         }
         Ok(keys)
@@ -194,6 +195,7 @@ impl Checker<'_> {
                 };
             }
         };
+        self.globals.shapes.notes_read(&ty);
         // The helper's callback is given the element itself, which programs may read without a copy.
         let spot = MemoryPlace {
             address: Expr::new(ExprKind::ElementValue, Type::hexadecimal(8), span),

@@ -71,7 +71,7 @@ impl Checker<'_> {
         let event = named(value) == Some(EventName::Event) && self.globals.infers_types;
         match &checked.kind {
             // A script's handlers of single events know their names.
-            ExprKind::ConstantBytes(_) if event && !self.globals.shapes.numbers_events() => {
+            ExprKind::ConstantBytes(_) if event && self.globals.shapes.event_strings() => {
                 return Ok(checked);
             }
             ExprKind::EventNumber if event => self.globals.shapes.notes_event_number(),

@@ -2,6 +2,7 @@
 
 use super::checker::{Checked, Checker, Reported};
 use super::compare;
+use super::shape::{NAME, is_named_number};
 use super::tree::{Expr, ExprKind, Pointer, Show, Type};
 use super::value::{constant, literal, string_constant, widened};
 use crate::builtin;
@@ -251,8 +252,14 @@ impl Checker<'_> {
         }
         let is_string = |side: &Expr| compare::ternary_side_size(side).is_some();
         let (then, otherwise) = match then {
-            Some(then) if is_string(&then) => (Some(then), compare::ternary_as_string(otherwise)),
-            Some(then) if is_string(&otherwise) => (Some(compare::ternary_as_string(then)), otherwise),
+            Some(then) if is_string(&then) => {
+                let otherwise = compare::ternary_as_string(otherwise);
+                (Some(then), self.name_as_string(otherwise))
+            }
+            Some(then) if is_string(&otherwise) => {
+                let then = compare::ternary_as_string(then);
+                (Some(self.name_as_string(then)), otherwise)
+            }
             then => (then, otherwise),
         };
         if let Some(then) = &then
@@ -364,7 +371,12 @@ impl Checker<'_> {
             SizeofOperand::Type(ty) => self.written_type(ty)?,
             SizeofOperand::Expr(value) => self.type_of(value)?,
         };
-        let size = self.size_of(&ty).ok_or_else(|| {
+        // Among other strings such a name is one.
+        let size = match self.globals.infers_types && is_named_number(&ty) {
+            true => Some(NAME),
+            false => self.size_of(&ty),
+        };
+        let size = size.ok_or_else(|| {
             let message = format!("the size of {} is not known", self.describe(&ty));
             self.error(span, message)
         })?;

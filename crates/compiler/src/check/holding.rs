@@ -1,7 +1,7 @@
 //! Values as what holds them: the type in which a variable, a map or a tuple keeps one, and the value made to fit.
 
 use super::checker::{Checked, Checker};
-use super::shape::{held_stack, join, join_integers};
+use super::shape::{held_stack, is_named_number, join, join_integers};
 use super::tree::{
     Access, Expr, ExprKind, Pointee, Pointer, Statement, StatementKind, TupleMember, TupleType, Type,
     VariableId,
@@ -85,6 +85,9 @@ impl Checker<'_> {
                 self.converted(value, ty.clone(), span)
             }
             (Type::CharArray { .. }, from) if from.is_string() => value,
+            (Type::CharArray { .. }, from) if is_named_number(from) && self.globals.infers_types => {
+                self.name_as_string(value)
+            }
             (Type::Tuple(to), Type::Tuple(from)) if to.members.len() == from.members.len() => {
                 if to == from {
                     return Some(value);
@@ -204,7 +207,7 @@ impl Checker<'_> {
     }
 
     /// Bytes that a statement keeps, as one expression that begins with the statement.
-    fn bytes_behind((first, kept): (Statement, Expr), value: Expr) -> Expr {
+    pub(super) fn bytes_behind((first, kept): (Statement, Expr), value: Expr) -> Expr {
         match kept.kind {
             ExprKind::Bytes {
                 address,
@@ -239,7 +242,7 @@ impl Checker<'_> {
     }
 
     /// Statement that keeps a value in a variable of a type, and the value there; `None` where it does not fit.
-    fn kept_as(&mut self, value: &Expr, ty: Type) -> Option<(Statement, Expr)> {
+    pub(super) fn kept_as(&mut self, value: &Expr, ty: Type) -> Option<(Statement, Expr)> {
         let (span, size) = (value.span, self.size_of(&ty)?);
         let value = self.fitted_to(value.clone(), &ty)?;
         let variable = self.hidden_variable("value", ty.clone());

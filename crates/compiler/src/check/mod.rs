@@ -10,6 +10,7 @@
 //! | `operator` | arithmetic, comparison, logic, with constants folded |
 //! | `walk` | members, indices, dereferences: chains of loads |
 //! | `name` | bare words and `args`: built-ins, event fields, enumerators |
+//! | `number_name` | names of errors, signals and system calls as strings |
 //! | `field` | where an event's values come from, field rules among them |
 //! | `record` | `record()`: names, types and the layout |
 //! | `map` | `@x[keys]`: keys, values, and that all uses agree |
@@ -43,6 +44,7 @@ mod holding;
 mod map;
 mod memory;
 mod name;
+pub(crate) mod number_name;
 mod operator;
 mod output;
 mod pair;

@@ -305,6 +305,14 @@ impl Checker<'_> {
     fn compare(&mut self, op: CompareOp, left: Expr, right: Expr, span: Span) -> Checked<Expr> {
         let (left, right) = (self.named_value(left, &right)?, right);
         let (right, left) = (self.named_value(right, &left)?, left);
+        if let Some(compared) = self.compare_name(op, &left, &right, span) {
+            return compared;
+        }
+        let (left, right) = match (left.ty.is_string(), right.ty.is_string()) {
+            (true, false) => (left, self.name_as_string(right)),
+            (false, true) => (self.name_as_string(left), right),
+            _ => (left, right),
+        };
         match (left.ty.is_string(), right.ty.is_string()) {
             (true, true) => self.compare_strings(op, left, right, span),
             (false, false) if left.ty.is_scalar() && right.ty.is_scalar() => {

@@ -2,7 +2,7 @@
 
 use super::tree::{Pointee, PointeeId, Pointer, Show, TupleMember, TupleType, Type};
 use kestrel_trace::aggregate::Aggregation;
-use kestrel_trace::layout::{Base, EventName, FieldType, Frames, HeldStack, Space, StackMode};
+use kestrel_trace::layout::{Base, EventName, FieldType, Frames, HeldStack, Named, Space, StackMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -24,12 +24,23 @@ pub struct Shapes {
     pub user_symbols: BTreeSet<(String, String)>,
     /// Paths of control groups whose numbers are wanted.
     pub control_groups: BTreeSet<String>,
-    /// Whether a handler of several events keeps the name of one, which it has as a number: all handlers keep such names as numbers then.
-    numbers_events: bool,
+    /// How the names of events are kept.
+    event_names: EventNames,
     /// Types of values that addresses lead to, by their numbers.
     pub(super) pointees: Vec<Type>,
     /// What is not known yet of maps that are read.
     pub(super) open: OpenMaps,
+}
+
+/// How handlers keep the names of events: as numbers, which take less and are named by readers, unless handlers read them themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct EventNames {
+    /// Whether a handler reads one, or keeps it beside a string.
+    read: bool,
+    /// Whether a handler of several events keeps the name of one, of which it has the number only.
+    numbered: bool,
+    /// Whether they are kept as strings.
+    strings: bool,
 }
 
 /// Maps that are read before it is known what they hold: what reads one has no type until a later round knows it.
@@ -58,6 +69,16 @@ impl Shapes {
     /// Maps of which nothing is found hold numbers: first those that nothing is stored in, as what depends on them may say more of the others.
     #[must_use]
     pub fn next(&self, mut grown: Self) -> Option<Self> {
+        let EventNames {
+            read,
+            numbered,
+            strings,
+        } = grown.event_names;
+        if strings != (read && !numbered) {
+            grown.event_names.strings = !strings;
+            grown.maps.clear();
+            grown.variables.clear();
+        }
         if grown != *self {
             return Some(grown);
         }
@@ -73,17 +94,20 @@ impl Shapes {
         Some(grown)
     }
 
-    /// Whether names of events are kept as numbers.
-    pub(super) fn numbers_events(&self) -> bool {
-        self.numbers_events
+    /// Whether the names of events are kept as strings.
+    pub(super) fn event_strings(&self) -> bool {
+        self.event_names.strings
     }
 
-    /// Notes that the name of an event is known as its number only: what was found for the names is found anew.
+    /// Notes that the name of an event is known as its number only.
     pub(super) fn notes_event_number(&mut self) {
-        if !self.numbers_events {
-            self.numbers_events = true;
-            self.maps.clear();
-            self.variables.clear();
+        self.event_names.numbered = true;
+    }
+
+    /// Notes that handlers read a value, or keep it beside others: the name of an event must be a string there.
+    pub(super) fn notes_read(&mut self, ty: &Type) {
+        if is_event_name(ty) {
+            self.event_names.read = true;
         }
     }
 
@@ -268,6 +292,12 @@ pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
         | (Type::Stack { space, max, mode }, held @ Type::HeldStack(_)) => {
             return join(held, &held_stack(*space, *max, *mode));
         }
+        // Names of numbers are strings where other strings are kept with them.
+        (name, Type::CharArray { size }) | (Type::CharArray { size }, name) if is_named_number(name) => {
+            Type::CharArray {
+                size: (*size).max(NAME),
+            }
+        }
         // The traced function: its address in some handlers, in others only the number of their event.
         (number, Type::Pointer(address)) | (Type::Pointer(address), number)
             if address.symbolic && is_function_number(number) =>
@@ -292,6 +322,26 @@ pub(super) fn is_function_number(ty: &Type) -> bool {
         return false;
     };
     *names == EventName::Function.unnamed()
+}
+
+/// Whether it is the number of an event that is shown by its name, or has one as a part.
+fn is_event_name(ty: &Type) -> bool {
+    match ty {
+        Type::Integer {
+            show: Show::Names(names),
+            ..
+        } => *names == EventName::Event.unnamed(),
+        Type::Tuple(tuple) => tuple.members.iter().any(|member| is_event_name(&member.ty)),
+        _ => false,
+    }
+}
+
+/// Bytes of the name of an error, a signal or a system call as a string, as in bpftrace: the longest has 49.
+pub(super) const NAME: u32 = 64;
+
+/// Whether values of a type are numbers of errors, signals or system calls, which readers name.
+pub(super) fn is_named_number(ty: &Type) -> bool {
+    matches!(ty, Type::Named(Named::Error | Named::Signal | Named::SystemCall))
 }
 
 /// The type that keeps a stack outside of a map's keys.

@@ -22,6 +22,7 @@ impl Checker<'_> {
         space: Option<Space>,
         span: Span,
     ) -> Checked<Expr> {
+        let value = self.name_as_string(value);
         match (value.ty.clone(), value.kind.clone()) {
             (
                 Type::CharArray { size: 0 },

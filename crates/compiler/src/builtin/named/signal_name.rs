@@ -1,9 +1,7 @@
 //! The built-in `signal_name`: the name of a signal.
 
-use super::made::named;
+use super::made::named_number;
 use crate::builtin::row::{Builtin, BuiltinKind};
-use crate::check::tree::Type;
-use crate::check::value::narrowed;
 use kestrel_trace::layout::Named;
 
 pub(crate) static SIGNAL_NAME: Builtin = Builtin {
@@ -16,9 +14,6 @@ pub(crate) static SIGNAL_NAME: Builtin = Builtin {
         let Some(number) = args.first() else {
             return Err(checker.error(usage.span, "a number is missing"));
         };
-        let number = checker.scalar(number)?;
-        let span = number.span;
-        let part = narrowed(number, Type::integer(4, false), span);
-        Ok(named(Named::Signal, vec![part], usage.span))
+        named_number(checker, Named::Signal, number, usage.span)
     }),
 };

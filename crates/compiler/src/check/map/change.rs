@@ -5,7 +5,7 @@ use crate::builtin;
 use crate::check::aggregation::PendingAggregation;
 use crate::check::checker::{Checked, Checker, Reported};
 use crate::check::compare::ternary_as_string;
-use crate::check::shape::Stored;
+use crate::check::shape::{Stored, is_named_number};
 use crate::check::tree::{Expr, ExprKind, MapChange, MapPlace, Statement, StatementKind, Type, UnaryOp};
 use crate::check::value::{constant, scaled, widened};
 use crate::lang::ast::{self, Span};
@@ -107,6 +107,10 @@ impl Checker<'_> {
         let holding = self.holding(&ternary_as_string(stored.clone()), true);
         let holding = holding?;
         let stored_type = self.map_shape(name, holding.clone());
+        if stored_type.is_string() && is_named_number(&holding) && self.globals.infers_types {
+            let text = self.name_as_string(stored.clone());
+            return self.stores(name, keys, MapChange::Set(text), span);
+        }
         // The map holds numbers in 8 bytes; the narrow type is what `sizeof` and messages say of it.
         let narrow = self.holding(&ternary_as_string(stored.clone()), false)?;
         self.globals.shapes.notes_stored(name, narrow);

@@ -16,6 +16,15 @@ impl Checker<'_> {
     /// The type that a map holds, from all that is stored in it so far.
     pub(super) fn map_shape(&mut self, name: &str, ty: Type) -> Type {
         let shape = self.globals.shapes.maps.entry(name.to_owned()).or_default();
+        let known = match &shape.value {
+            Some(Stored::Value(known)) if join(known, &ty).is_none() => Some(known.clone()),
+            _ => None,
+        };
+        if let Some(known) = known {
+            self.globals.shapes.notes_read(&known);
+            self.globals.shapes.notes_read(&ty);
+        }
+        let shape = self.globals.shapes.maps.entry(name.to_owned()).or_default();
         let joined = match &shape.value {
             Some(Stored::Value(known)) => join(known, &ty).unwrap_or_else(|| known.clone()),
             _ => ty,

@@ -125,6 +125,10 @@ impl Checker<'_> {
         shape.keys = Some(joined.clone());
         let mut fitted = (Vec::new(), Vec::new());
         for ((ty, key), joined) in types.into_iter().zip(keys).zip(joined) {
+            let key = match joined.is_string() {
+                true => self.name_as_string(key),
+                false => key,
+            };
             let (ty, key) = match &joined {
                 Type::CharArray { size } if key.ty.is_string() => (
                     FieldType::CharArray {
@@ -147,6 +151,8 @@ impl Checker<'_> {
                 }
                 joined => {
                     let Some(fits) = self.fitted_to(key.clone(), joined) else {
+                        self.globals.shapes.notes_read(joined);
+                        self.globals.shapes.notes_read(&key.ty);
                         // The words that scripts' tests know.
                         let message = format!(
                             "Argument mismatch for @{name}: trying to access with arguments: '{}' when map expects arguments: '{}'",

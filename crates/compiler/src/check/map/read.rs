@@ -23,6 +23,9 @@ impl Checker<'_> {
         // No use so far may have said what the map holds: then it holds numbers.
         let assumed = ValueKind::Scalar(scalar_type(&Type::I64));
         let place = self.map_place(name, &keys, None, &assumed, Usage::Reads, span)?;
+        if let ValueKind::Scalar(ty) = &place.map.value {
+            self.globals.shapes.notes_read(&read_type(ty));
+        }
         let ty = match &place.map.value {
             ValueKind::Scalar(ty) => match self.globals.held.get(&place.map.number) {
                 Some(Type::Pointer(pointer)) => Type::Pointer(*pointer),
@@ -33,6 +36,7 @@ impl Checker<'_> {
                 let Some(ty) = self.globals.held.get(&place.map.number).cloned() else {
                     return Err(self.error(span, "what this map holds is not known here"));
                 };
+                self.globals.shapes.notes_read(&ty);
                 let size = self.size_of(&ty).unwrap_or_default();
                 let address = Expr::new(ExprKind::MapCopy(place, size), Type::hexadecimal(8), span);
                 let kind = ExprKind::Bytes {
