@@ -421,7 +421,9 @@ impl Checker<'_> {
                 {
                     let map = Arc::new(self.known_map(name, value.span)?);
                     let pointer = match map.value.function() {
+                        // What begins there is the map's business.
                         Some(_) => Pointer::untyped(Space::Kernel),
+                        None if !map.keys.is_empty() => Pointer::untyped(Space::Kernel),
                         None => {
                             let held = self.unread(value)?;
                             // The kernel lets nobody walk behind the begin of a map.
