@@ -28,7 +28,7 @@ pub(crate) struct Options {
     #[arg(long)]
     hostile: bool,
     /// Run them so many times, one after the other.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     times: u32,
 }
 

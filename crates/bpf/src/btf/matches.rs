@@ -30,12 +30,15 @@ impl Btf {
             .filter(|candidate| wide(other.kind(*candidate)) == kind)
             .peekable();
         candidates.peek()?;
-        let mut walk = Walk {
-            local: self,
-            other,
-            known: HashMap::new(),
-        };
-        Some(candidates.any(|candidate| walk.matches(id, candidate, false, DEPTH)))
+        Some(candidates.any(|candidate| {
+            // What one candidate had to be taken for does not count for the next.
+            let mut walk = Walk {
+                local: self,
+                other,
+                known: HashMap::new(),
+            };
+            walk.matches(id, candidate, false, DEPTH)
+        }))
     }
 }
 

@@ -17,9 +17,10 @@ pub fn thousands(number: u64) -> String {
 pub fn duration(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        1_000_000_000..120_000_000_000 => format!("{:.3} s", ns as f64 / 1e9),
+        // What rounds to 1000.0 of a unit is 1.0 of the next.
+        1_000..999_950 => format!("{:.1} µs", ns as f64 / 1e3),
+        999_950..999_950_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        999_950_000..120_000_000_000 => format!("{:.3} s", ns as f64 / 1e9),
         _ => {
             let seconds = ns / 1_000_000_000;
             format!(
@@ -70,7 +71,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_no_several() {
+    fn durations_have_at_most_three_digits_before_the_point() {
+        for (ns, text) in [
+            (999, "999 ns"),
+            (1_000, "1.0 µs"),
+            (999_949, "999.9 µs"),
+            (999_960, "1.0 ms"),
+            (999_960_000, "1.000 s"),
+            (90_061_000_000_000, "25 h 01 min 01 s"),
+        ] {
+            assert_eq!(duration(ns), text, "{ns}");
+        }
+    }
+
+    #[test]
+    fn nouns_stand_as_many_as_they_are() {
         for (number, noun, text) in [
             (0, "hit", "0 hits"),
             (1, "hit", "1 hit"),

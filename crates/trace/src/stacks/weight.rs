@@ -2,6 +2,7 @@
 
 use super::tree::CallTree;
 use crate::record::Record;
+use crate::sched::TaskState;
 use std::collections::HashMap;
 
 /// Weighing of stacks.
@@ -67,9 +68,12 @@ impl Weigher {
         if let Some((since, node)) = self.off.remove(&next) {
             tree.weigh(node, record.time_ns.saturating_sub(since));
         }
-        // The idle threads are what runs when none can.
+        // The idle threads are what runs when none can; a thread that has ended waits for nothing, and another may get its number.
+        let state = record.get("prev_state").and_then(|state| state.as_u64());
+        let is_dead = state.is_some_and(|state| TaskState(state).is_dead());
         if let Some(node) = node
             && previous != 0
+            && !is_dead
         {
             self.off.insert(previous, (record.time_ns, node));
         }
