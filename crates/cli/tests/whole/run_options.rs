@@ -140,3 +140,15 @@ fn programs_tell_their_options() {
     let run = place.run(&["run", "-e", "begin { exit(); }", "--", "--size=3"]);
     run.fails(2, &["--size", "this program has no options"]);
 }
+
+/// `--` stands between parameters and is none.
+#[test]
+fn parameters_stand_on_both_sides_of_the_dashes() {
+    needs_tracing!();
+    let place = Place::new();
+    let program = "begin { print(($1, $2, $#)); exit(); }";
+    for parameters in [["p1", "--", "20"], ["--", "p1", "20"]] {
+        let run = [&["run", "-q", "-e", program][..], &parameters].concat();
+        assert_eq!(place.run(&run).succeeds().out.trim_end(), "(p1, 20, 2)");
+    }
+}

@@ -120,14 +120,16 @@ fn arguments(options: &Options) -> (Vec<String>, Vec<(String, Option<String>)>) 
     for word in first.chain(&options.arguments) {
         let word = word.to_string_lossy();
         match word.strip_prefix("--") {
-            Some(option) if !option.is_empty() => {
+            // What may have names begins here; a parameter it is not.
+            Some("") => {}
+            Some(option) => {
                 let (name, value) = match option.split_once('=') {
                     Some((name, value)) => (name, Some(value.to_owned())),
                     None => (option, None),
                 };
                 named.push((name.to_owned(), value));
             }
-            _ => positional.push(word.into_owned()),
+            None => positional.push(word.into_owned()),
         }
     }
     (positional, named)
