@@ -137,7 +137,7 @@ pub enum FieldType {
     Bool,
     /// A number with a fraction, of 4 or 8 bytes (IEEE 754).
     Float { size: u8 },
-    /// Eight bytes; shown in hexadecimal, as `symbol`, or `symbol+offset` behind its start, where `symbolic` and known.
+    /// Eight bytes; shown in hexadecimal, as `symbol`, or `symbol+offset` behind its start, where `symbolic` and known; bpftrace's output has the symbol alone.
     Pointer { symbolic: bool },
     /// An integer whose values have names.
     Enumeration { size: u8, signed: bool, names: Names },

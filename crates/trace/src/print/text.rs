@@ -89,10 +89,14 @@ pub fn styled(value: Value<'_>, style: Style<'_>, symbols: &Symbols, out: &mut V
             address: 0,
             symbolic: true,
         } if style.raw => out.push(b'0'),
+        // Nor does it write how far behind the symbol's start the address is.
         Value::Pointer {
             address,
             symbolic: true,
-        } => pointer(address, symbols, out),
+        } => match symbols.resolve(address).filter(|_| style.raw) {
+            Some(it) => escape(it.name.as_bytes(), out),
+            None => pointer(address, symbols, out),
+        },
         Value::Pointer { address, .. } => hexadecimal(address, out),
         Value::Enumeration { value, signed, names } => enumeration(value, signed, names, out),
         Value::Flags { bits, names } => flag_names(bits, names, out),

@@ -7,6 +7,6 @@ pub(crate) static KSYM: Builtin = Builtin {
     name: "ksym",
     numbered: false,
     usage: "ksym(address)",
-    about: "an address of the kernel's, shown as symbol, with an offset behind its start",
+    about: "the symbol that an address of the kernel lies in",
     kind: BuiltinKind::Value(symbolic),
 };
