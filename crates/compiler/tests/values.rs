@@ -375,3 +375,30 @@ fn names_of_events_are_strings_where_they_are_read() {
         assert_eq!(is, is_string, "{program}");
     }
 }
+
+#[test]
+fn strings_are_read_at_any_pointer() {
+    for pointer in ["uint64", "int32", "char", "void"] {
+        let program = format!("{{ $p = ({pointer} *)arg0; @ = str($p, 4) }}");
+        assert_eq!(once(&program, &[""]), "@: hel\n", "{pointer}");
+    }
+    // The NUL counts, but of a text that the program names.
+    assert_eq!(
+        once(
+            "{ $p = arg0; @ = (str($p, 1), str($p, 2), str(\"abc\", 1)) }",
+            &[""]
+        ),
+        "@: (, h, a)\n"
+    );
+}
+
+#[test]
+fn addresses_of_cards_are_made_of_any_six_bytes() {
+    let made = "@: 61:62:63:64:65:00\n";
+    for array in ["uint8", "int8"] {
+        assert_eq!(
+            once(&format!("{{ @ = macaddr(({array}[6])\"abcde\") }}"), &[""]),
+            made
+        );
+    }
+}

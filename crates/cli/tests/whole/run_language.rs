@@ -427,3 +427,20 @@ fn events_of_a_list_have_names() {
         "begin\nend"
     );
 }
+
+/// The kernel's functions are named without what is behind their start.
+#[test]
+fn symbols_of_the_kernel_have_no_offset() {
+    needs_tracing!();
+    let inside = "ksym(kaddr(\"vfs_read\") + 4)";
+    let program =
+        format!("begin {{ @[{inside}] = 1; print({inside}); printf(\"%s\\n\", {inside}); exit(); }}");
+    assert_eq!(printed(&program), "vfs_read\nvfs_read\n@[vfs_read]: 1");
+}
+
+/// A number may be the address of the array whose strings are joined.
+#[test]
+fn strings_at_a_number_are_joined() {
+    needs_tracing!();
+    assert_eq!(printed("begin { join(0); print(1); exit(); }"), "1");
+}

@@ -2,7 +2,9 @@
 //! the format.
 
 use super::checker::{Checked, Checker};
-use super::tree::{Action, Destination, Expr, ExprKind, Record, Statement, StatementKind, Type};
+use super::tree::{
+    Action, Destination, Expr, ExprKind, Pointee, Pointer, Record, Statement, StatementKind, Type,
+};
 use super::value::{constant, room, string_constant};
 use crate::builtin::Use;
 use crate::context::ProgramKind;
@@ -10,7 +12,7 @@ use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, place};
 use kestrel_bpf::helper;
 use kestrel_trace::action::Action as Asked;
-use kestrel_trace::layout::{Field, FieldType, Layout};
+use kestrel_trace::layout::{Field, FieldType, Layout, Space};
 use kestrel_trace::packet::CAPACITY;
 use kestrel_trace::print::printf::{Format, Wrong};
 use kestrel_trace::stack_pieces::{MAX, PIECE_BYTES};
@@ -242,7 +244,18 @@ impl Checker<'_> {
         let Some(array) = args.first() else {
             return Err(self.error(usage.span, "an array is missing"));
         };
-        let array = self.expression(array)?;
+        let mut array = self.expression(array)?;
+        // A number is the address of the array, in the memory that a cast would give it.
+        if matches!(array.ty, Type::Integer { .. }) {
+            let pointers = Pointer {
+                to: Pointee::Char,
+                levels: 1,
+                symbolic: false,
+                ..Pointer::untyped(Space::Kernel)
+            };
+            let span = array.span;
+            array = self.converted(array, Type::Pointer(pointers), span);
+        }
         let mut strings = Vec::new();
         for place in 0..JOINED {
             let at = constant(place, Type::U64, usage.span);

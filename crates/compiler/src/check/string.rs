@@ -58,7 +58,7 @@ impl Checker<'_> {
             (Type::String { max: own }, ExprKind::ReadString { .. }) => {
                 Ok(shortened(Expr { span, ..value }, own.min(max)))
             }
-            (Type::Pointer(pointer), _) if may_be_string(pointer) => {
+            (Type::Pointer(pointer), _) if may_be_string(pointer) || self.globals.infers_types => {
                 // The kernel's types rarely say `__user`: only that which says so is certain.
                 let certain = (pointer.space == Space::User).then_some(Space::User);
                 Ok(read_string(value, space.or(certain), max, span))
@@ -83,7 +83,7 @@ impl Expr {
     }
 }
 
-/// Whether a string can lie at an address.
+/// Whether a string can lie at an address; scripts read one at any, as in bpftrace.
 fn may_be_string(pointer: Pointer) -> bool {
     let to = matches!(
         pointer.to,

@@ -18,6 +18,11 @@ pub(crate) static MACADDR: Builtin = Builtin {
             return Err(checker.error(usage.span, "an array is missing"));
         };
         let array = checker.expression(array)?;
+        // What a cast made has its bytes nowhere yet.
+        let array = match array.ty {
+            Type::Array { .. } | Type::CharArray { .. } => checker.in_memory(array),
+            _ => array,
+        };
         let six = Type::Array {
             element: Box::new(Type::integer(1, false)),
             count: 6,

@@ -35,9 +35,14 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
         return checker.string(address?, longest, space, usage.span);
     };
     let length = checker.integer(bytes)?;
+    // The NUL counts; a text that the program names has none.
+    let shortest = match &address {
+        Ok(text) if matches!(text.kind, ExprKind::ConstantBytes(_)) => 0,
+        _ => 1,
+    };
     if let Some(known) = length.constant().map(u64::cast_signed)
         && checker.globals.infers_types
-        && (known == 0 || known < 0 && length.ty.is_signed())
+        && (known < 0 && length.ty.is_signed() || (0..=shortest).contains(&known))
     {
         if known < 0 {
             let message = format!("the length of a string cannot be negative ({known})");
@@ -50,13 +55,11 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
         && matches!(text.kind, ExprKind::ConstantBytes(_))
         && checker.globals.infers_types
     {
-        // A text that the program names has no NUL.
         let known = u32::try_from(known).unwrap_or(u32::MAX);
         return checker.string(address?, known.clamp(1, longest), space, usage.span);
     }
     if length.constant().is_some() {
         let max = match (checker.globals.infers_types, length.constant()) {
-            // The NUL counts.
             (true, Some(known)) => known.saturating_sub(1).clamp(1, longest.into()) as u32,
             _ => checker.limit(bytes, MAX.max(longest), "the length of a string")?,
         };
