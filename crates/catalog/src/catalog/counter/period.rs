@@ -15,7 +15,7 @@ const OF_DURATIONS: &[(&str, u64)] = &[
     ("d", 86_400_000_000_000),
 ];
 
-/// Shortest period in ns: the kernel makes it no shorter (`perf_swevent_hrtimer` in kernel/events/core.c).
+/// Shortest period in ns: the kernel makes it no shorter, whatever is asked (`perf_swevent_hrtimer` in kernel/events/core.c).
 const SHORTEST: u64 = 10_000;
 /// Longest period in ns: perf refuses one with the highest bit set (`perf_event_open` in kernel/events/core.c).
 const LONGEST: u64 = i64::MAX as u64;
@@ -62,8 +62,10 @@ impl Period {
 
     /// `100ms`, `5hz`, or a number of nanoseconds.
     fn duration(kind: &str, written: &str) -> Result<Self> {
-        let digits = written.find(|c: char| !c.is_ascii_digit());
+        let digits = written.find(|c: char| !c.is_ascii_digit() && c != '_');
         let (count, unit) = match digits {
+            // `1e7` and `0x10` have letters and no unit.
+            Some(_) if number_of(written).is_some() => (written, "ns"),
             Some(digits) => written.split_at(digits),
             None => (written, "ns"),
         };
@@ -117,7 +119,7 @@ impl Period {
             ));
         }
         let nanoseconds = match scale {
-            Some(nanoseconds) => number.checked_mul(nanoseconds),
+            Some(nanoseconds) => number.checked_mul(nanoseconds).map(|asked| asked.max(SHORTEST)),
             None => Some(1_000_000_000 / number),
         };
         match nanoseconds {
@@ -168,6 +170,11 @@ mod tests {
             ("interval:s:2", "s:2", 2_000_000_000),
             ("interval:ms:050", "ms:50", 50_000_000),
             ("interval:us:10", "us:10", 10_000),
+            ("interval:us:1", "us:1", 10_000),
+            ("interval:1e7", "us:10000", 10_000_000),
+            ("interval:1_000_000", "us:1000", 1_000_000),
+            ("interval:0x100000", "ns:1048576", 1_048_576),
+            ("interval:1_000us", "us:1000", 1_000_000),
             ("interval:hz:99", "hz:99", 10_101_010),
             ("interval:100ms", "us:100000", 100_000_000),
             ("interval:5hz", "hz:5", 200_000_000),
@@ -202,14 +209,12 @@ mod tests {
         for (text, why) in [
             ("interval:ms:0", "at least 1"),
             ("interval:hz:0", "at least 1"),
-            ("interval:us:9", "every 10 µs"),
             ("interval:hz:100001", "every 10 µs"),
             ("interval:s:9223372037", "292 years"),
             ("interval:s:99999999999999999999", "not a number"),
             ("interval:ms:*", "not a number"),
             ("interval:weeks:1", "no unit"),
             ("interval:ms", "UNIT:COUNT"),
-            ("interval:7", "every 10 µs"),
             ("interval:0", "at least 1"),
             ("interval:300000000d", "292 years"),
             ("interval:m:1", "no unit"),
