@@ -39,5 +39,5 @@ pub mod language {
     pub use kestrel_compiler::failures::{DIVISION, ENDLESS, Failure, OUTSIDE};
     pub use kestrel_compiler::lang::ast::Span;
     pub use kestrel_compiler::lang::diag::{Diagnostic, Style, render, render_as_bpftrace};
-    pub use kestrel_compiler::lang::{config, expand, format};
+    pub use kestrel_compiler::lang::{config, expand, format, number_of};
 }

@@ -71,6 +71,12 @@ impl Checker<'_> {
             let ty = self.btf_type(found.enumeration).unwrap_or(Type::I64);
             return Ok(constant(found.value as u64, ty, span));
         }
+        // Macros are in no BTF. Those of the kernel's interface have one number for ever.
+        if self.globals.infers_types
+            && let Some(number) = crate::definition::constant(name)
+        {
+            return Ok(constant(number.cast_unsigned(), Type::I64, span));
+        }
         Err(self.unknown_word(name, span))
     }
 

@@ -1,7 +1,9 @@
 //! Files that a script takes in: imports beside it, headers of its own.
 
 use kestrel::language::expand::{Files, ImportedText};
+use kestrel::language::number_of;
 use kestrel_trace::syscall::error_numbers;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -45,7 +47,7 @@ const KERNELS: &[&str] = &[
     "video",
     "xen",
 ];
-/// Directories of the headers of user space, which are not read.
+/// Directories of the headers of user space, of which numbers are read.
 const SYSTEM: &[&str] = &[
     "/usr/include",
     "/usr/local/include",
@@ -83,7 +85,13 @@ impl Files for ScriptFiles<'_> {
 
     fn header(&self, path: &str, own: bool, from: &str) -> Result<Option<ImportedText>, String> {
         let beside = own.then(|| beside(from));
-        let places = beside.into_iter().chain(self.directories.iter().cloned());
+        let system = |place: &&str| Path::new(path).starts_with(place);
+        let root = Path::new(path).is_absolute() && !SYSTEM.iter().any(|place| system(&place));
+        let root = root.then(|| PathBuf::from("/"));
+        let places = beside
+            .into_iter()
+            .chain(root)
+            .chain(self.directories.iter().cloned());
         for place in places {
             let whole = place.join(path);
             if whole.is_file() {
@@ -97,11 +105,16 @@ impl Files for ScriptFiles<'_> {
             }));
         }
         let first = path.split('/').next().unwrap_or_default();
-        let is_known =
-            KERNELS.contains(&first) || SYSTEM.iter().any(|place| Path::new(place).join(path).is_file());
-        match is_known {
-            true => Ok(None),
-            false => Err(format!("'{path}' file not found")),
+        let mut places = SYSTEM.iter().map(|place| Path::new(place).join(path));
+        match places.find(|place| place.is_file()) {
+            // Its functions and types are for a compiler of C.
+            Some(whole) => {
+                let header = read(&whole)?;
+                let text = numbers(&header.text);
+                Ok(Some(ImportedText { text, ..header }))
+            }
+            None if KERNELS.contains(&first) => Ok(None),
+            None => Err(format!("'{path}' file not found")),
         }
     }
 }
@@ -150,6 +163,40 @@ fn constants(path: &str) -> Option<String> {
     Some(names.iter().copied().map(line).collect())
 }
 
+/// The lines of a C header that give one number to one name, whatever the conditions around them.
+fn numbers(header: &str) -> String {
+    let mut found: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+    for line in header.lines() {
+        let Some(line) = line.trim_start().strip_prefix('#') else {
+            continue;
+        };
+        let mut words = line.split_ascii_whitespace();
+        let (Some("define"), Some(name), Some(value)) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
+        let ends = words
+            .next()
+            .is_none_or(|word| word.starts_with("/*") || word.starts_with("//"));
+        let is_name = name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        // Names in small letters would stand for variables and members.
+        let is_constant = name.starts_with("__NR_") || !name.bytes().any(|byte| byte.is_ascii_lowercase());
+        if !is_name || !is_constant {
+            continue;
+        }
+        let value = Some(value).filter(|value| ends && number_of(value).is_some());
+        found
+            .entry(name)
+            .and_modify(|known| *known = known.filter(|_| *known == value))
+            .or_insert(value);
+    }
+    let known = found.iter().filter_map(|(name, value)| Some((name, (*value)?)));
+    known
+        .map(|(name, value)| format!("#define {name} {value}\n"))
+        .collect()
+}
+
 /// The directory that paths in a file count from: its own; for texts that are no files, the one that Kestrel runs in.
 fn beside(from: &str) -> PathBuf {
     let from = Path::new(from);
@@ -176,4 +223,30 @@ fn read(path: &Path) -> Result<ImportedText, String> {
     }
     let text = fs::read_to_string(path).map_err(|error| crate::style::system_words(&error))?;
     Ok(ImportedText { name, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbers;
+
+    #[test]
+    fn headers_give_numbers_to_names() {
+        let header = "\
+#define _FCNTL_H 1
+# define O_CREAT\t   0100\t/* Not fcntl.  */
+#define O_NDELAY O_NONBLOCK
+#define ADD(a, b) 1
+#define TWICE (2)
+#define SUM 1 + 2
+#define EITHER 1
+# define EITHER 2
+#define SAME 3
+#define SAME 3
+#define member 4
+#define __NR_read 0
+int O_NUMBER = 5;
+";
+        let wanted = "#define O_CREAT 0100\n#define SAME 3\n#define _FCNTL_H 1\n#define __NR_read 0\n";
+        assert_eq!(numbers(header), wanted);
+    }
 }

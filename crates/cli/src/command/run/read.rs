@@ -46,7 +46,10 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
         library: &library,
     };
     let text = options.include.iter().rfold(text, |text, header| {
-        format!("#include <{}>\n{text}", header.display())
+        // One that is there as it is named is no file of the folders for headers.
+        let found = header.is_file().then(|| std::path::absolute(header));
+        let path = found.and_then(Result::ok).unwrap_or_else(|| header.clone());
+        format!("#include <{}>\n{text}", path.display())
     });
     let mut program = ProgramText::read(&name, &text, settings()?, &inputs)
         .map_err(|error| super::message::failure(options, &name, error))?;
