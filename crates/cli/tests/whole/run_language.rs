@@ -444,3 +444,24 @@ fn strings_at_a_number_are_joined() {
     needs_tracing!();
     assert_eq!(printed("begin { join(0); print(1); exit(); }"), "1");
 }
+
+/// What headers name and BTF does not have: numbers of the kernel's interface are known, with their header and without.
+#[test]
+fn numbers_of_headers_are_known() {
+    needs_tracing!();
+    let program = "#include <sys/syscall.h>\n#include <fcntl.h>\nbegin { print((syscall_name(__NR_read), SYS_read == __NR_read, O_CREAT)); exit(); }";
+    assert_eq!(printed(program), "(read, true, 64)");
+    let program = "begin { print((O_CREAT, EAGAIN, __NR_read)); exit(); }";
+    assert!(printed(program).starts_with("(64, 11, "));
+}
+
+/// A handler of `begin` that ends the program is the last of them.
+#[test]
+fn nothing_begins_behind_an_exit() {
+    needs_tracing!();
+    let program =
+        "begin { printf(\"one\\n\"); exit(); } begin { printf(\"two\\n\"); } end { printf(\"end\\n\"); }";
+    assert_eq!(printed(program), "one\nend");
+    let program = "begin { printf(\"one\\n\"); } begin { printf(\"two\\n\"); exit(); }";
+    assert_eq!(printed(program), "one\ntwo");
+}

@@ -158,6 +158,15 @@ impl Running {
     fn fire_once(&mut self, name: &str, perform: &mut Perform) -> Result<()> {
         let mut fired = false;
         for hook in self.session().own_hooks(name) {
+            // What a handler of `begin` ends has no more of them.
+            if name == "begin" {
+                if std::mem::take(&mut fired) {
+                    self.drain(perform)?;
+                }
+                if self.exit.is_some() {
+                    break;
+                }
+            }
             let session = self.live.session();
             if !session.known_records(hook)?.is_empty() && std::mem::take(&mut fired) {
                 self.drain(perform)?;

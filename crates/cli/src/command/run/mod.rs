@@ -144,15 +144,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         program: &program,
         options,
     };
-    if work
-        .running
-        .session()
-        .own_events()
-        .iter()
-        .any(|name| name == USER_SIGNAL)
-    {
-        work.signal = Some(UserSignal::first()?);
-    }
+    // It ends no program, whether or not it has handlers for it.
+    work.signal = Some(UserSignal::first()?);
     if options.dry_run {
         work.attached(&plan, options)?;
         detach(work.running.session_mut());
