@@ -152,3 +152,51 @@ fn parameters_stand_on_both_sides_of_the_dashes() {
         assert_eq!(place.run(&run).succeeds().out.trim_end(), "(p1, 20, 2)");
     }
 }
+
+/// Parameters may be times; what is beyond the end of one is empty.
+#[test]
+fn parameters_may_be_times() {
+    needs_tracing!();
+    let place = Place::new();
+    let program = "begin { print(($1, $2, getopt(\"aa\", 1), str($1), str($1 + 4))); exit(); }";
+    let run = place.run(&["run", "-q", "-e", program, "5s", "--", "2ms", "--aa=3us"]);
+    let run = run.succeeds();
+    assert_eq!(run.out.trim_end(), "(5000000000, 2000000, 3000, 5s, )");
+    assert!(run.err.contains("$1 has fewer than 4 bytes"), "{}", run.err);
+}
+
+/// `--include` takes paths from where it runs, as they are, beside those of `-I`.
+#[test]
+fn files_are_included_by_their_path() {
+    needs_tracing!();
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("inc")).unwrap();
+    std::fs::write(place.path().join("inc/x.h"), "#define HERE 42\n").unwrap();
+    let absolute = place.path().join("inc/x.h").display().to_string();
+    let program = "begin { print(HERE); exit(); }";
+    for path in ["inc/x.h", "./inc/x.h", absolute.as_str()] {
+        let run = place.run(&["run", "-q", "--include", path, "-e", program]);
+        assert_eq!(run.succeeds().out.trim_end(), "42", "{path}");
+    }
+    let within = format!("#include <{absolute}>\n{program}");
+    let run = place.run(&["run", "-q", "-e", &within]).succeeds();
+    assert_eq!(run.out.trim_end(), "42");
+    let run = place.run(&["run", "-q", "--include", "/no/x.h", "-e", program]);
+    run.fails(2, &["'/no/x.h' file not found"]);
+}
+
+/// `SIGUSR1` ends no program, not one without handlers for it either.
+#[test]
+fn a_user_signal_ends_nothing() {
+    needs_tracing!();
+    let place = Place::new();
+    std::fs::write(place.path().join("signal.sh"), "kill -USR1 $PPID; sleep 0.2\n").unwrap();
+    for (handler, said) in [
+        ("", "end"),
+        ("self:signal:SIGUSR1 { printf(\"came\\n\"); }", "came\nend"),
+    ] {
+        let program = format!("{handler} end {{ printf(\"end\\n\"); }}");
+        let run = place.run(&["run", "-q", "-c", "sh signal.sh", "-e", &program]);
+        assert_eq!(run.succeeds().out.trim_end(), said, "{handler}");
+    }
+}

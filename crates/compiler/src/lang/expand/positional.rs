@@ -3,7 +3,7 @@
 use super::rewrite::Expander;
 use crate::lang::ast::{BinaryOp, Expr, ExprKind, Span, UnaryOp};
 use crate::lang::diag::Diagnostic;
-use crate::lang::lexer::number_of;
+use crate::lang::lexer::parameter_number;
 
 impl Expander<'_> {
     /// `$1` or `$#` as a value: a number, or else a text; 0 where nothing is given.
@@ -54,8 +54,9 @@ impl Expander<'_> {
         Some(match rest {
             Some(rest) => ExprKind::String(rest.to_owned()),
             None => {
-                let message = format!("${index} has fewer than {skipped} bytes");
-                self.error(Diagnostic::error(place, message))
+                let message = format!("${index} has fewer than {skipped} bytes: nothing is left of it");
+                self.found.push(Diagnostic::warning(place, message));
+                ExprKind::String(String::new())
             }
         })
     }
@@ -91,14 +92,14 @@ impl Expander<'_> {
     }
 }
 
-/// A number with or without a sign, as an expression.
+/// A number or a time with or without a sign, as an expression.
 pub(super) fn signed(text: &str, span: Span) -> Option<ExprKind> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text),
     };
     let kind = ExprKind::Integer {
-        value: number_of(digits)?,
+        value: parameter_number(digits)?,
         unsigned: false,
     };
     Some(match negative {

@@ -9,6 +9,7 @@ mod quoted;
 use super::ast::Span;
 use super::diag::Diagnostic;
 pub use number::number_of;
+pub(in crate::lang) use number::parameter_number;
 use number::{NumberTrouble, read_number};
 pub(super) use preprocess::{DefinedNames, Include};
 use preprocess::{Frame, Preprocessor};

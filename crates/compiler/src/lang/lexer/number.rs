@@ -1,7 +1,7 @@
 //! Numbers: bases, underscores, exponents, suffixes.
 
-/// Number suffixes: what a number is multiplied by. Times count nanoseconds, sizes count bytes.
-const SUFFIXES: &[(&str, u64)] = &[
+/// Suffixes of times: what a number is multiplied by to count nanoseconds.
+const TIMES: &[(&str, u64)] = &[
     ("ns", 1),
     ("us", 1_000),
     ("ms", 1_000_000),
@@ -9,11 +9,10 @@ const SUFFIXES: &[(&str, u64)] = &[
     ("m", 60_000_000_000),
     ("h", 3_600_000_000_000),
     ("d", 86_400_000_000_000),
-    ("k", 1 << 10),
-    ("K", 1 << 10),
-    ("M", 1 << 20),
-    ("G", 1 << 30),
 ];
+
+/// Suffixes of sizes: what a number is multiplied by to count bytes.
+const SIZES: &[(&str, u64)] = &[("k", 1 << 10), ("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30)];
 
 /// Suffixes of C that say only that a number is wide, and whether it is unsigned.
 const C_SUFFIXES: &[(&str, bool)] = &[
@@ -47,6 +46,16 @@ pub fn number_of(word: &str) -> Option<u64> {
     plain.then_some(value)
 }
 
+/// A number as a parameter of a program: plain, or a time.
+pub(in crate::lang) fn parameter_number(word: &str) -> Option<u64> {
+    let (value, suffix) = split(word).ok()?;
+    let time = TIMES.iter().find(|(name, _)| *name == suffix);
+    match time {
+        Some((_, factor)) => value.checked_mul(*factor),
+        None => number_of(word),
+    }
+}
+
 /// A number with its suffix: its value and whether it is unsigned.
 pub(super) fn read_number(word: &str) -> Result<(u64, bool), NumberTrouble<'_>> {
     let (value, suffix) = split(word)?;
@@ -56,8 +65,9 @@ pub(super) fn read_number(word: &str) -> Result<(u64, bool), NumberTrouble<'_>> 
     if let Some((_, unsigned)) = C_SUFFIXES.iter().find(|(name, _)| *name == suffix) {
         return Ok((value, *unsigned));
     }
-    let (_, factor) = SUFFIXES
+    let (_, factor) = TIMES
         .iter()
+        .chain(SIZES)
         .find(|(name, _)| *name == suffix)
         .ok_or(NumberTrouble::Suffix(suffix))?;
     let value = value.checked_mul(*factor).ok_or(NumberTrouble::TooLarge)?;
