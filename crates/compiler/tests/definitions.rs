@@ -45,6 +45,15 @@ enum small { ONE = 1, TWO, THREE = TWO + 5, };
 enum large { BIG = 0x100000000, BIGGER };
 enum negative { MINUS = -3, NEXT };
 enum { COUNT = 1 << 2 };
+#pragma pack(push, 1)
+struct pack_1 { char a; int b; long c; };
+#pragma pack(2)
+struct pack_2 { char a; int b; char c; long d; };
+#pragma pack(pop)
+#pragma pack(4)
+struct pack_4 { char a; int b; char c; long d; char e; };
+#pragma pack()
+struct pack_off { char a; long b; };
 typedef struct { int x, y; } place_t;
 typedef place_t places_t[2];
 typedef unsigned long int word_t, *word_p;
@@ -66,6 +75,10 @@ const STRUCTS: &[&str] = &[
     "tight",
     "wide",
     "inner_wide",
+    "pack_1",
+    "pack_2",
+    "pack_4",
+    "pack_off",
     "holder",
 ];
 

@@ -245,6 +245,7 @@ impl<'d> Maker<'d> {
         let CBody::Members {
             members,
             packed,
+            pack,
             align,
         } = &ty.body
         else {
@@ -255,7 +256,11 @@ impl<'d> Maker<'d> {
             let (size, align) = self.measure(&member.ty, 0).unwrap_or((0, 1));
             let bits = member.bits.as_ref().map(|bits| self.width(bits, size));
             let min_align = member.align.as_ref().map_or(1, |align| self.alignment(align));
-            let align = if member.packed { 1 } else { align };
+            let align = match (member.packed, *pack) {
+                (true, _) => 1,
+                (false, 0) => align,
+                (false, most) => align.min(most),
+            };
             fields.push(Field {
                 size,
                 align,

@@ -76,6 +76,8 @@ pub enum CBody {
         members: Vec<Declarator>,
         /// Whether it has no padding.
         packed: bool,
+        /// Most bytes that members are aligned by (`#pragma pack`); 0 for no limit.
+        pack: u64,
         /// At least so aligned, by an attribute.
         align: Option<Box<Expr>>,
     },

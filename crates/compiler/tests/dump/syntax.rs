@@ -55,9 +55,14 @@ pub(crate) fn definition(definition: &Definition) -> String {
             CBody::Members {
                 members,
                 packed,
+                pack,
                 align,
             } => {
                 out += if *packed { " packed" } else { "" };
+                out += &match pack {
+                    0 => String::new(),
+                    most => format!(" pack {most}"),
+                };
                 out += &align
                     .as_ref()
                     .map_or(String::new(), |e| format!(" aligned {}", expr(e)));

@@ -112,6 +112,7 @@ impl Parser<'_> {
     }
 
     fn body(&mut self, tag: TypeTag, mut all: Attributes, types: &mut Vec<CType>) -> Parsed<CBody> {
+        let pack = self.lexer.pack();
         self.take();
         if tag == TypeTag::Enum {
             let values = self.values()?;
@@ -151,7 +152,8 @@ impl Parser<'_> {
         let Attributes { packed, align } = all;
         Ok(CBody::Members {
             members,
-            packed,
+            packed: packed || pack == 1,
+            pack,
             align,
         })
     }
