@@ -4,6 +4,7 @@ use super::checker::{Checked, Checker};
 use super::tree::{Access, BinaryOp, Expr, ExprKind, Statement, StatementKind, Type, VariableId};
 use super::value::{constant, operation, room};
 use crate::lang::ast::{self, Span};
+use crate::lang::diag::Diagnostic;
 use kestrel_bpf::helper;
 
 impl Checker<'_> {
@@ -12,6 +13,19 @@ impl Checker<'_> {
         let checked = self.expression(value)?;
         match checked.ty.is_string() {
             true => Ok(checked),
+            // Nothing lies at an address that the program names as a number.
+            false
+                if self.globals.infers_types
+                    && matches!(checked.ty, Type::Integer { .. })
+                    && checked.constant().is_some() =>
+            {
+                let message = format!(
+                    "a string is wanted here, and this is {}",
+                    self.describe(&checked.ty)
+                );
+                let hint = "a string stands in quotes";
+                Err(self.report(Diagnostic::error(value.span, message).hint(hint)))
+            }
             false => self.string(checked, self.longest(), None, value.span),
         }
     }

@@ -11,13 +11,8 @@ pub(super) fn find(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> 
     let [text, part] = args.as_slice() else {
         return Err(checker.error(usage.span, "two strings are wanted"));
     };
-    let (text, part) = (checker.expression(text)?, checker.expression(part)?);
-    let longest = checker.longest();
-    let span = text.span;
-    let text = match text.ty.is_string() {
-        true => text,
-        false => checker.string(text, longest, None, span)?,
-    };
+    let text = checker.string_argument(text)?;
+    let part = checker.expression(part)?;
     let needle = match part.kind {
         ExprKind::ConstantBytes(mut needle) => {
             let end = needle.iter().position(|byte| *byte == 0);

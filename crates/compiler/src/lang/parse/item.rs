@@ -46,9 +46,14 @@ impl Parser<'_> {
         Script { items }
     }
 
-    /// Refuses settings behind what they are for.
+    /// Refuses settings behind what they are for, and behind other settings.
     fn refuse_late_config(&mut self, items: &[Item]) {
         let is_config = self.is_word("config") && self.after_word() == Some('=');
+        if is_config && items.iter().any(|item| matches!(item, Item::Config(_))) {
+            let message = "config = { … } stands once";
+            let hint = "write all settings in the first one";
+            self.error(Diagnostic::error(self.token.span, message).hint(hint));
+        }
         if is_config
             && items
                 .iter()
