@@ -1,6 +1,6 @@
 //! `kestrel run`: call stacks as values, and those that are unwound by tables.
 
-use crate::house::{Place, needs_tracing};
+use crate::house::{Answer, Place, needs_tracing};
 use std::path::PathBuf;
 
 /// A stack of no frames is empty, and more frames than the kernel gives may be asked for.
@@ -143,4 +143,44 @@ fn stacks_of_processes_in_a_namespace_have_names() {
         return;
     };
     assert!(answer.out.contains(" kill+"), "{}{}", answer.out, answer.err);
+}
+
+/// Functions of C++ are shown as they are written, or as the compiler spelled them where a setting asks for that.
+#[test]
+fn names_of_cpp_are_shown_as_a_setting_says() {
+    needs_tracing!();
+    let place = Place::new();
+    let (source, program) = (place.path().join("mangled.c"), place.path().join("mangled"));
+    let text = "volatile int sink; __attribute__((noinline)) void _ZN2My3Srv6handleEi(int x) { sink = x; }
+        int main(void) { _ZN2My3Srv6handleEi(3); return 0; }";
+    std::fs::write(&source, text).unwrap();
+    let mut compiler = std::process::Command::new("cc");
+    let compiler = compiler.args(["-O1", "-o"]).arg(&program).arg(&source);
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no compiler of C");
+        return;
+    }
+    let program = program.display().to_string();
+    let handler = format!(
+        "uprobe:{program}:_ZN2My3Srv6handleEi {{ print(usym(reg(\"ip\"))); @[ustack(1)] = count(); }}"
+    );
+    let run = |config: &str, setting: Option<&str>| {
+        let text = format!("{config} {handler}");
+        let mut command = place.command(&["run", "-q", "-c", &program, "-e", &text]);
+        command.envs(setting.map(|setting| ("BPFTRACE_CPP_DEMANGLE", setting)));
+        Answer::from(command.output().unwrap()).succeeds().out
+    };
+    let off = "config = { cpp_demangle = false }";
+    for (out, written) in [
+        (run("", None), true),
+        (run(off, None), false),
+        (run("", Some("0")), false),
+    ] {
+        let (wanted, other) = match written {
+            true => ("My::Srv::handle", "_ZN2My"),
+            false => ("_ZN2My3Srv6handleEi", "My::"),
+        };
+        assert_eq!(out.matches(wanted).count(), 2, "{out}");
+        assert!(!out.contains(other), "{out}");
+    }
 }

@@ -4,7 +4,7 @@ use super::maps::ProgramMaps;
 use super::names::SystemNames;
 use crate::session::Session;
 use crate::session::maps::symbols;
-use crate::user_symbols::LiveNames;
+use crate::user_symbols::{LiveNames, Naming};
 use kestrel_catalog::Result;
 use kestrel_compiler::lang::config::Config;
 use kestrel_kernel::Host;
@@ -64,8 +64,8 @@ pub struct Perform {
     trailer: CutTrailer,
     /// Most bytes that `cat` shows of a file (`max_cat_bytes`).
     max_cat: u64,
-    /// Whether user stacks show inlined functions and source lines (`show_debug_info`).
-    lines: bool,
+    /// How user stacks name functions (`show_debug_info`, `cpp_demangle`).
+    naming: Naming,
     /// The processes whose copied stacks are unwound by their tables (`dw_ustack`).
     pub unwound: Vec<u32>,
     /// Other processes of which that was asked: said once of each.
@@ -110,7 +110,10 @@ impl Perform {
                 longest: None,
             },
             max_cat: MAX_OF_A_FILE,
-            lines: true,
+            naming: Naming {
+                lines: true,
+                mangled: false,
+            },
             unwound: Vec::new(),
             not_unwound: BTreeSet::new(),
             out: Vec::new(),
@@ -144,7 +147,10 @@ impl Perform {
             longest: usize::try_from(config.max_strlen).ok(),
         };
         self.max_cat = config.max_cat_bytes;
-        self.lines = config.show_debug_info;
+        self.naming = Naming {
+            lines: config.show_debug_info,
+            mangled: !config.cpp_demangle,
+        };
     }
 
     /// Begins to follow the code of processes, where the session's records or maps have stacks or addresses of theirs.
@@ -154,8 +160,8 @@ impl Perform {
     pub fn follow(&mut self, session: &Session) -> Result<()> {
         let in_maps = session.has_user_stacks_in_maps();
         self.code = LiveNames::follow(session.classes(), in_maps, &self.host)?;
-        if self.lines {
-            self.code.iter_mut().for_each(LiveNames::want_lines);
+        if let Some(code) = &mut self.code {
+            code.name_by(self.naming);
         }
         Ok(())
     }

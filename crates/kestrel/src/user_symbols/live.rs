@@ -1,7 +1,7 @@
 //! Names for records that are shown as they come: each place is named when the first record has it, while its process is mostly still there.
 
 use super::binaries::Binaries;
-use super::naming::{self, MappingKey, Namer, key_of};
+use super::naming::{self, MappingKey, Namer, Naming, key_of};
 use super::perf_map::Growing;
 use super::{UserCode, holds_user_stacks};
 use kestrel_catalog::Result;
@@ -46,7 +46,7 @@ impl LiveNames {
         }
         Ok(Some(Self {
             code: UserCode::follow(host)?,
-            namer: Namer::new(false),
+            namer: Namer::new(Naming::default()),
             taken_ns: 0,
             mappings: HashSet::new(),
             places: HashSet::new(),
@@ -57,10 +57,10 @@ impl LiveNames {
         }))
     }
 
-    /// Asks for names of inlined functions and source lines, too, where there is debug information.
-    pub fn want_lines(&mut self) {
-        self.namer = Namer::new(true);
-        self.code.want_lines();
+    /// Says how code is named from now on.
+    pub(crate) fn name_by(&mut self, naming: Naming) {
+        self.namer = Namer::new(naming);
+        self.code.name_by(naming);
     }
 
     /// Takes what processes have changed: often, because the way to their binaries may end with them.

@@ -28,6 +28,7 @@ use kestrel_trace::user_symbol::{Binary, Mapping, UserSymbols, code_address, has
 use kestrel_trace::value::StackCopy;
 pub use live::LiveNames;
 use memory_maps::MemoryMaps;
+pub(crate) use naming::Naming;
 use naming::Needed;
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
@@ -69,8 +70,7 @@ pub struct UserCode {
     gone: HashSet<u32>,
     unwinding: Unwinding,
     unwound: Unwound,
-    /// Whether inlined functions and source lines are wanted, too.
-    lines: bool,
+    naming: Naming,
 }
 
 /// Frames of a copied stack where one binary alone is mapped, and what their code is called: without a process, for files of any origin.
@@ -95,7 +95,7 @@ pub fn frames_of(
         .filter(inside)
         .map(|address| mapping.place(*address));
     let places: BTreeSet<u64> = places.collect();
-    let namer = naming::Namer::new(lines);
+    let namer = naming::Namer::new(Naming::with(lines));
     let named = binaries
         .get(number)
         .map(|binary| naming::of_file(binary, &places, &namer, host));
@@ -137,7 +137,7 @@ impl UserCode {
             lost: 0,
             needed: Needed::default(),
             gone: HashSet::new(),
-            lines: false,
+            naming: Naming::default(),
             unwinding: Unwinding::default(),
             unwound: Unwound::default(),
         };
@@ -155,7 +155,12 @@ impl UserCode {
 
     /// Asks for names of inlined functions and source lines, too.
     pub(crate) fn want_lines(&mut self) {
-        self.lines = true;
+        self.naming.lines = true;
+    }
+
+    /// Says how code is named.
+    fn name_by(&mut self, naming: Naming) {
+        self.naming = naming;
     }
 
     /// Takes a process's memory map as it is now, for records since `from_ns`; a process that has gone has none.
@@ -254,7 +259,7 @@ impl UserCode {
     pub(crate) fn name(&mut self) -> (UserSymbols, Vec<String>) {
         // What is asked for next is another trace's.
         let (needed, gone) = (std::mem::take(&mut self.needed), std::mem::take(&mut self.gone));
-        let named = naming::name(&needed, &self.binaries, &self.host, self.lines);
+        let named = naming::name(&needed, &self.binaries, &self.host, self.naming);
         let mut notes = named.remarks();
         if !gone.is_empty() {
             notes.push(format!(

@@ -50,7 +50,26 @@ impl Needed {
     }
 }
 
-/// Names functions, and on request their inlined functions and source lines, which takes reading debug information.
+/// How code is named.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Naming {
+    /// With inlined functions and source lines, which takes reading debug information.
+    pub(crate) lines: bool,
+    /// As compilers spell functions, and not as people do.
+    pub(crate) mangled: bool,
+}
+
+impl Naming {
+    /// With inlined functions and source lines, or without.
+    pub(super) fn with(lines: bool) -> Self {
+        Self {
+            lines,
+            ..Self::default()
+        }
+    }
+}
+
+/// Names functions, and on request their inlined functions and source lines.
 #[derive(Debug)]
 pub(super) struct Namer {
     symbolizer: Symbolizer,
@@ -61,8 +80,10 @@ pub(super) struct Namer {
 type Answer<'n> = (Option<Symbolized<'n>>, Option<Symbolized<'n>>);
 
 impl Namer {
-    pub(super) fn new(lines: bool) -> Self {
+    pub(super) fn new(naming: Naming) -> Self {
+        let Naming { lines, mangled } = naming;
         let builder = Symbolizer::builder()
+            .enable_demangling(!mangled)
             .enable_code_info(lines)
             .enable_inlined_fns(lines);
         Self {
@@ -97,7 +118,7 @@ impl Namer {
 
 /// The names of a trace with inlined functions and source lines, as far as the binaries are still there in the same build.
 pub(super) fn with_lines(known: &UserSymbols, host: &Host) -> UserSymbols {
-    let namer = Namer::new(true);
+    let namer = Namer::new(Naming::with(true));
     known.renamed(|binary| {
         let file = files::open_ordinary(&host.path(&binary.path)).ok()?.file;
         let build_id = build_id_of(&file);
@@ -111,8 +132,8 @@ pub(super) fn with_lines(known: &UserSymbols, host: &Host) -> UserSymbols {
 }
 
 /// Finds the names of the addresses that are needed.
-pub(super) fn name(needed: &Needed, binaries: &Binaries, host: &Host, lines: bool) -> UserSymbols {
-    let namer = Namer::new(lines);
+pub(super) fn name(needed: &Needed, binaries: &Binaries, host: &Host, naming: Naming) -> UserSymbols {
+    let namer = Namer::new(naming);
     let mut named: Vec<Binary> = Vec::new();
     let mut numbers: HashMap<u32, u32> = HashMap::new();
     let mut generated: HashMap<u32, Vec<u32>> = HashMap::new();
