@@ -200,3 +200,16 @@ fn a_user_signal_ends_nothing() {
         assert_eq!(run.succeeds().out.trim_end(), said, "{handler}");
     }
 }
+
+/// Under bpftrace's name a command and a process are not watched together.
+#[test]
+fn bpftrace_takes_a_command_or_a_process() {
+    let place = Place::new();
+    let link = place.path().join("bpftrace");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kestrel"), &link).unwrap();
+    let run = |words: &[&str]| Answer::from(std::process::Command::new(&link).args(words).output().unwrap());
+    let program = "begin { exit(); }";
+    run(&["-c", "true", "-p", "1", "-e", program]).fails(1, &["ERROR: USAGE: Cannot use both -c and -p."]);
+    let listed = run(&["--list", "interval:*"]).succeeds();
+    assert!(listed.out.contains("interval:ms:"), "{}", listed.out);
+}

@@ -58,6 +58,11 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Err(error) => return usage(&error),
     };
     options.as_bpftrace = true;
+    // Kestrel runs a command and watches another process; scripts written for bpftrace count on its answer.
+    if options.command.is_some() && options.pid.is_some() {
+        eprintln!("ERROR: USAGE: Cannot use both -c and -p.");
+        return ExitCode::FAILURE;
+    }
     match super::run(&options) {
         Ok(exit) => exit.into(),
         Err(failure) => {

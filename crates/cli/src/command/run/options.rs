@@ -19,7 +19,7 @@ pub(crate) struct Options {
     #[arg(value_name = "ARGUMENT", trailing_var_arg = true)]
     pub(super) arguments: Vec<OsString>,
     /// List the events that match a pattern, or those of a program; with -v, what is in `args`
-    #[arg(short = 'l')]
+    #[arg(short = 'l', long = "list")]
     pub(super) list: bool,
     /// A command to run meanwhile: the program ends with it
     #[arg(short = 'c', long = "cmd", value_name = "COMMAND")]
