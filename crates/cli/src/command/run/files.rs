@@ -85,9 +85,8 @@ impl Files for ScriptFiles<'_> {
 
     fn header(&self, path: &str, own: bool, from: &str) -> Result<Option<ImportedText>, String> {
         let beside = own.then(|| beside(from));
-        let system = |place: &&str| Path::new(path).starts_with(place);
-        let root = Path::new(path).is_absolute() && !SYSTEM.iter().any(|place| system(&place));
-        let root = root.then(|| PathBuf::from("/"));
+        let is_system = || SYSTEM.iter().any(|place| Path::new(path).starts_with(place));
+        let root = (Path::new(path).is_absolute() && !is_system()).then(|| PathBuf::from("/"));
         let places = beside
             .into_iter()
             .chain(root)

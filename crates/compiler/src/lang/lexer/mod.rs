@@ -3,6 +3,7 @@
 
 mod condition;
 mod number;
+mod pragma;
 mod preprocess;
 mod quoted;
 

@@ -54,8 +54,8 @@ pub(super) struct Preprocessor<'a> {
     includes: Rc<Vec<Include>>,
     conditions: Rc<Vec<Condition>>,
     /// `#pragma pack`: most bytes that members are aligned by, 0 for no limit, and those of `push`.
-    pack: u64,
-    packs: Rc<Vec<u64>>,
+    pub(super) pack: u64,
+    pub(super) packs: Rc<Vec<u64>>,
     /// Tokens that names have turned into.
     expanded: u32,
     /// Levels of calls in arguments of calls.
@@ -102,35 +102,6 @@ impl<'a> Lexer<'a> {
     pub(in crate::lang) fn includes(&self) -> Vec<Include> {
         let includes = self.preprocessor.as_ref().map(|p| &*p.includes);
         includes.cloned().unwrap_or_default()
-    }
-
-    /// Most bytes that members of structures are aligned by now; 0 for no limit.
-    pub(in crate::lang) fn pack(&self) -> u64 {
-        self.preprocessor.as_ref().map_or(0, |p| p.pack)
-    }
-
-    /// `pack(1)`, `pack(push, 1)`, `pack(pop)`, `pack()`; other pragmas speak to a C compiler.
-    fn pragma(&mut self, rest: &str) {
-        let words = rest
-            .trim()
-            .strip_prefix("pack")
-            .and_then(|rest| rest.trim().strip_prefix('(')?.split(')').next());
-        let (Some(words), Some(preprocessor)) = (words, &mut self.preprocessor) else {
-            return;
-        };
-        let packs = Rc::make_mut(&mut preprocessor.packs);
-        let mut pack = 0;
-        for word in words.split(',').map(str::trim) {
-            match word {
-                "push" => {
-                    packs.push(preprocessor.pack);
-                    pack = preprocessor.pack;
-                }
-                "pop" => pack = packs.pop().unwrap_or(0),
-                _ => pack = word.parse().unwrap_or(pack),
-            }
-        }
-        preprocessor.pack = pack;
     }
 
     /// Says that conditions are open at the end of the text; a second time it says nothing.
