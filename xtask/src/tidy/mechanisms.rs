@@ -43,28 +43,37 @@ fn in_file(file: &str, text: &str) -> Vec<String> {
         return Vec::new();
     }
     let text = without_tests(text);
-    let named = text.match_indices("Mechanism::").filter(|(at, name)| {
-        let begins = !text[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
-        let comment = text[..*at].lines().last().is_some_and(|line| line.contains("//"));
-        let variant = text[at + name.len()..].starts_with(|c: char| c.is_uppercase() || "{*".contains(c));
-        begins && variant && !comment
-    });
+    let named = variants(&text, "Mechanism");
     // Elsewhere than in an event kind one is made by `into()`, so that whatever names a variant tells it from others.
-    let apart = named.filter(|(at, _)| !file.starts_with(MAKERS) || is_pattern(&text, *at));
+    let apart = named.filter(|at| !file.starts_with(MAKERS) || is_pattern(&text, *at));
     let sentence = |at: usize| {
         let line = text[..at].lines().count().max(1);
         format!(
             "{file}:{line}: mechanisms are told apart outside of the attach layer: ask it by a method of Attach"
         )
     };
-    apart.map(|(at, _)| sentence(at)).collect()
+    apart.map(sentence).collect()
+}
+
+/// Where a text names variants of an enumeration.
+pub(super) fn variants<'t>(text: &'t str, name: &'t str) -> impl Iterator<Item = usize> + 't {
+    let named = text.match_indices(name).filter(move |(at, _)| {
+        let begins = !text[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let comment = text[..*at].lines().last().is_some_and(|line| line.contains("//"));
+        let variant = text[at + name.len()..].strip_prefix("::");
+        let variant =
+            variant.is_some_and(|it| it.starts_with(|c: char| c.is_uppercase() || "{*".contains(c)));
+        begins && variant && !comment
+    });
+    named.map(|(at, _)| at)
 }
 
 /// Whether the variant that is named here is a pattern, or compared, rather than made.
-fn is_pattern(text: &str, at: usize) -> bool {
+pub(super) fn is_pattern(text: &str, at: usize) -> bool {
     let (before, variant) = text.split_at(at);
     let before = before.trim_end();
-    let imported = variant.starts_with("Mechanism::{") || variant.starts_with("Mechanism::*");
+    let first = variant.split_once("::").map_or("", |(_, behind)| behind);
+    let imported = first.starts_with(['{', '*']);
     let compared = ["==", "!=", "|", "let", "if let", "while let"]
         .iter()
         .any(|sign| before.ends_with(sign));

@@ -18,6 +18,7 @@ mod mechanisms;
 mod names;
 mod scatter;
 mod unsafe_code;
+mod variants;
 
 /// Check the rules for the source tree
 #[derive(Debug, Args)]
@@ -44,6 +45,7 @@ const RULES: &[Rule] = &[
     ("one declaration per name", scatter::scatter),
     ("attach call sites", attaching::attaching),
     ("mechanisms", mechanisms::mechanisms),
+    ("variants", variants::known_variants),
 ];
 
 /// Checks every rule and prints what breaks it.

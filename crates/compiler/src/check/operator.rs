@@ -13,8 +13,8 @@ use super::value::{
 };
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
-use kestrel_trace::aggregate::{MapType, ValueKind};
-use kestrel_trace::layout::{FieldType, Space};
+use kestrel_trace::aggregate::MapType;
+use kestrel_trace::layout::Space;
 use std::sync::Arc;
 
 /// Operator of the checked tree for a written one.
@@ -285,11 +285,7 @@ impl Checker<'_> {
 
     /// Refuses to count with a map's addresses where it is not known what they point to: another text filled it, and the session keeps no types.
     pub(super) fn known_unit(&mut self, map: &MapType, span: Span) -> Checked<()> {
-        let addresses = matches!(
-            map.value,
-            ValueKind::Scalar(FieldType::Pointer { symbolic: false })
-        );
-        if !addresses || self.globals.held.contains_key(&map.number) {
+        if !map.value.is_address() || self.globals.held.contains_key(&map.number) {
             return Ok(());
         }
         let title = map.title();

@@ -4,7 +4,6 @@ use super::tree::{
     Action, CheckedProbe, Destination, Expr, ExprKind, LoopRange, MapChange, MapPlace, Statement,
     StatementKind,
 };
-use kestrel_trace::aggregate::ValueKind;
 use std::collections::BTreeSet;
 
 /// Resources that a handler shares with others and with user space.
@@ -62,10 +61,10 @@ impl CheckedProbe {
     pub fn takes_functions(&self) -> bool {
         let reads = |expr: &Expr| matches!(expr.kind, ExprKind::Aggregate(_));
         let counts = |statement: &Statement| match &statement.kind {
-            StatementKind::Map(place, MapChange::Aggregate(_)) => match &place.map.value {
-                ValueKind::Aggregation(aggregation) => aggregation.function.takes_functions(),
-                _ => false,
-            },
+            StatementKind::Map(place, MapChange::Aggregate(_)) => {
+                let aggregation = place.map.value.aggregation();
+                aggregation.is_some_and(|aggregation| aggregation.function.takes_functions())
+            }
             _ => false,
         };
         self.expressions().any(reads) || self.statements().any(counts)

@@ -15,7 +15,7 @@ use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::perf::Reading;
 use kestrel_kernel::procfs::online_cpus;
 use kestrel_trace::aggregate::read::Row;
-use kestrel_trace::aggregate::{MapType, ValueKind};
+use kestrel_trace::aggregate::MapType;
 use kestrel_trace::print;
 use kestrel_trace::symbol::Symbols;
 use kestrel_trace::value::Value;
@@ -309,7 +309,7 @@ impl Placed {
 }
 
 fn count(row: &Row, ty: &MapType) -> u64 {
-    debug_assert!(matches!(ty.value, ValueKind::Aggregation(_)));
+    debug_assert!(ty.value.aggregation().is_some());
     u64::try_from(row.weight(ty)).unwrap_or_default()
 }
 

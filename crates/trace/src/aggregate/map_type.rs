@@ -127,20 +127,28 @@ impl ValueKind {
         }
     }
 
-    /// The function that fills it, if one does: `count`.
-    pub fn function(&self) -> Option<&'static str> {
+    /// The aggregation, if it is one.
+    pub fn aggregation(&self) -> Option<&Aggregation> {
         match self {
             Self::Scalar(_) | Self::CharArray { .. } | Self::Whole(_) => None,
-            Self::Aggregation(aggregation) => Some(aggregation.function.name()),
+            Self::Aggregation(aggregation) => Some(aggregation),
         }
+    }
+
+    /// The function that fills it, if one does: `count`.
+    pub fn function(&self) -> Option<&'static str> {
+        self.aggregation().map(|aggregation| aggregation.function.name())
     }
 
     /// Whether its numbers only grow, as those of `count()`.
     pub fn only_grows(&self) -> bool {
-        match self {
-            Self::Scalar(_) | Self::CharArray { .. } | Self::Whole(_) => false,
-            Self::Aggregation(aggregation) => aggregation.function.only_grows(),
-        }
+        self.aggregation()
+            .is_some_and(|aggregation| aggregation.function.only_grows())
+    }
+
+    /// Whether it is an address without a name, to which multiples of the size of what lies there are added.
+    pub fn is_address(&self) -> bool {
+        matches!(self, Self::Scalar(FieldType::Pointer { symbolic: false }))
     }
 }
 

@@ -24,7 +24,8 @@ fn map(reached: &mut Reached<'_>) -> Effect {
         None => (reached.text, None),
     };
     if let Some(held) = held {
-        return Effect::Print(reached.form.single(name, *held, reached.symbols));
+        let held = divided(*held, reached.number(3));
+        return Effect::Print(reached.form.single(name, held, reached.symbols));
     }
     Effect::PrintMap(MapShown {
         name: name.to_owned(),
@@ -32,4 +33,21 @@ fn map(reached: &mut Reached<'_>) -> Effect {
         top: reached.number(1).cast_unsigned(),
         div: reached.number(2).cast_unsigned(),
     })
+}
+
+/// A number divided as `print(@x, top, div)` says; 0 counts as 1.
+fn divided(value: Value<'_>, by: i64) -> Value<'_> {
+    match value {
+        Value::Signed { value, base, size } if by > 1 => Value::Signed {
+            value: value / by,
+            base,
+            size,
+        },
+        Value::Unsigned { value, base, size } if by > 1 => Value::Unsigned {
+            value: value / by.cast_unsigned(),
+            base,
+            size,
+        },
+        other => other,
+    }
 }

@@ -5,7 +5,6 @@ use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{Expr, StatementKind, Type};
 use crate::check::value::constant;
 use crate::lang::ast;
-use kestrel_trace::aggregate::ValueKind;
 
 pub(crate) static PRINT: Builtin = Builtin {
     name: "print",
@@ -59,7 +58,7 @@ impl Checker<'_> {
         span: ast::Span,
     ) -> Checked<StatementKind> {
         let map = self.known_map(name, name_span)?;
-        let single = map.keys.is_empty() && !matches!(map.value, ValueKind::Aggregation(_));
+        let single = map.keys.is_empty() && map.value.aggregation().is_none();
         let mut values = vec![self.generation_of(map, span)];
         if single {
             // A map without keys is one value, and the record has it as it is at this moment.

@@ -6,7 +6,6 @@ use crate::check::tree::MapPlace;
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, Builder, Condition, Vreg, Width, helper};
 use crate::map::external_name;
-use kestrel_trace::aggregate::ValueKind;
 use kestrel_trace::aggregate::aggregation::AsNumber;
 
 /// Processors that are asked at most; the first that is not there ends the loop.
@@ -17,7 +16,7 @@ const GIVEN: u32 = 40;
 impl Lower<'_> {
     /// The number that an aggregation has come to so far, over all CPUs.
     pub(super) fn aggregation_value(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
-        let ValueKind::Aggregation(aggregation) = &place.map.value else {
+        let Some(aggregation) = place.map.value.aggregation() else {
             return Err(Error::Malformed {
                 what: "the value of an aggregation of a map that holds none",
                 span: self.b.span(),
