@@ -23,13 +23,7 @@ const UNIT: &str = "dist/kestrel-agent.service";
 const UNIT_BIN: &str = "/usr/local/bin/";
 
 /// Documents that come with the binary, beside the pages of docs/.
-const DOCUMENTS: &[&str] = &[
-    "README.md",
-    "CHANGELOG.md",
-    "LICENSE-MIT",
-    "LICENSE-APACHE",
-    "SECURITY.md",
-];
+const DOCUMENTS: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
 /// Shells, and where each looks for what completes the command lines of `kestrel`, below the prefix.
 const SHELLS: &[(&str, &str)] = &[

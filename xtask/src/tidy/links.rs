@@ -50,6 +50,8 @@ fn dead(pages: &BTreeMap<&str, String>, files: &[String]) -> Vec<String> {
                 .any(|file| *file == path || file.starts_with(&format!("{path}/")))
             {
                 broken.push(format!("{page}: nothing is at {target}"));
+            } else if page.starts_with("docs/") && !path.starts_with("docs/") {
+                broken.push(format!("{page}: {target} is no page of the book"));
             } else if let (Some(heading), Some(text)) = (heading, pages.get(path.as_str()))
                 && !text.lines().filter_map(anchor).any(|known| known == heading)
             {
@@ -109,12 +111,16 @@ mod tests {
         assert!(
             of(
                 "docs/a.md",
-                "[b](b.md) [up](../README.md) [in](b.md#two-words-here) [src](../src) [far](https://x/y.md)"
+                "[b](b.md) [in](b.md#two-words-here) [far](https://x/y.md)"
             )
             .is_empty()
         );
         assert!(of("docs/a.md", "    code[0](none.md)\n").is_empty());
         assert_eq!(of("docs/a.md", "[c](c.md)"), ["docs/a.md: nothing is at c.md"]);
+        assert_eq!(
+            of("docs/a.md", "[up](../README.md)"),
+            ["docs/a.md: ../README.md is no page of the book"]
+        );
         assert_eq!(of("README.md", "[b](b.md)"), ["README.md: nothing is at b.md"]);
         assert_eq!(
             of("README.md", "[b](docs/b.md#three)"),
