@@ -353,6 +353,10 @@ impl Page {
                     continue;
                 }
                 Some((.., Way::With(from, to), _)) => {
+                    assert!(
+                        line.contains(from),
+                        "{place}: `{from}` is to be replaced in {line}"
+                    );
                     let line = line.replace(from, to);
                     self.ends(&place, self.start(&line), &line, 0);
                 }

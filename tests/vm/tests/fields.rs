@@ -162,7 +162,21 @@ fn workload(times: usize) {
     for thread in threads {
         thread.join().unwrap();
     }
+    cancel_timers(10);
     move_about();
+}
+
+/// Waits with a limit that is not reached, so many times: the kernel cancels the timer of each.
+fn cancel_timers(times: usize) {
+    for _ in 0..times {
+        let (send, receive) = std::sync::mpsc::channel();
+        let sender = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(2));
+            send.send(()).unwrap();
+        });
+        receive.recv_timeout(Duration::from_secs(60)).unwrap();
+        sender.join().unwrap();
+    }
 }
 
 /// Goes from CPU to CPU.

@@ -128,7 +128,8 @@ fn where_the_terminal_is_for_others_there_is_none() {
         let mut command = place.command(arguments);
         // Nothing comes, so that the pipe, which is not read, does not fill.
         command.stdout(out);
-        let (_, said) = terminal::run(command, 100, |_| false);
+        let (status, said) = terminal::run(command, 100, |_| false);
+        assert!(status.success(), "{arguments:?}: {status}: {said:?}");
         assert!(!said.contains(END), "{arguments:?}: {said:?}");
     }
     let recorded = place.run(&["record", "-e", "sched:sched_switch", "--duration", "1"]);
