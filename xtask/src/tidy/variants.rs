@@ -1,11 +1,11 @@
-//! The rule that the variants of a central enumeration are told apart in files that are known: a new variant is looked for in these, each of which has a
-//! reason to know them.
+//! The rule that the variants of a central enumeration are matched in listed files only, each with its reason: whoever adds a variant finds there what else
+//! has to change.
 
 use super::files::{rust, without_tests};
 use super::mechanisms::{is_pattern, variants};
 use anyhow::Result;
 
-/// An enumeration, where it is defined, and the files that tell its variants apart, each with its reason.
+/// An enumeration, the file that defines it, and the files that match its variants, each with its reason.
 struct Known {
     name: &'static str,
     home: &'static str,
@@ -103,13 +103,13 @@ static KNOWN: &[Known] = &[
     },
 ];
 
-/// Files that tell variants apart without standing in the table, and rows that nothing needs any more.
+/// Files that match variants without a row in the table, and rows of files that match none any more.
 pub(super) fn known_variants() -> Result<Vec<String>> {
     let files = rust()?;
     let mut broken = Vec::new();
     for known in KNOWN {
         let found = files.iter().filter_map(|(file, text)| {
-            let line = told_apart(known, file, text)?;
+            let line = first_match(known, file, text)?;
             Some((file.as_str(), line))
         });
         let found: Vec<(&str, usize)> = found.collect();
@@ -118,7 +118,7 @@ pub(super) fn known_variants() -> Result<Vec<String>> {
             .filter(|(file, _)| known.files.iter().all(|(listed, _)| listed != file));
         broken.extend(unknown.map(|(file, line)| {
             format!(
-                "{file}:{line}: variants of {} are told apart here: make it a method beside the enumeration ({}), or give the file a row and a reason in \
+                "{file}:{line}: variants of {} are matched here: make it a method of the enumeration ({}), or give the file a row and a reason in \
                  tidy/variants.rs",
                 known.name, known.home
             )
@@ -127,18 +127,15 @@ pub(super) fn known_variants() -> Result<Vec<String>> {
             .files
             .iter()
             .filter(|(listed, _)| found.iter().all(|(file, _)| file != listed));
-        broken.extend(idle.map(|(file, _)| {
-            format!(
-                "{file} tells no variants of {} apart: it needs no row",
-                known.name
-            )
-        }));
+        broken.extend(
+            idle.map(|(file, _)| format!("{file} matches no variant of {}: remove its row", known.name)),
+        );
     }
     Ok(broken)
 }
 
 /// The line of the first pattern with a variant in a product file that is not the enumeration's own.
-fn told_apart(known: &Known, file: &str, text: &str) -> Option<usize> {
+fn first_match(known: &Known, file: &str, text: &str) -> Option<usize> {
     let product = file.starts_with("crates/") && file.contains("/src/") && !file.ends_with("/tests.rs");
     if !product || file == known.home {
         return None;
@@ -153,15 +150,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_tell_variants_apart_are_found() {
+    fn files_that_match_variants_are_found() {
         let known = &KNOWN[0];
-        let apart = "match map.value {\n    ValueKind::Scalar(_) => 1,\n    _ => 2,\n}";
-        assert_eq!(told_apart(known, "crates/cli/src/main.rs", apart), Some(2));
-        assert_eq!(told_apart(known, known.home, apart), None);
-        assert_eq!(told_apart(known, "crates/cli/tests/whole/main.rs", apart), None);
+        let matched = "match map.value {\n    ValueKind::Scalar(_) => 1,\n    _ => 2,\n}";
+        assert_eq!(first_match(known, "crates/cli/src/main.rs", matched), Some(2));
+        assert_eq!(first_match(known, known.home, matched), None);
+        assert_eq!(
+            first_match(known, "crates/cli/tests/whole/main.rs", matched),
+            None
+        );
         let made = "let value = ValueKind::Scalar(ty);";
-        assert_eq!(told_apart(known, "crates/cli/src/main.rs", made), None);
+        assert_eq!(first_match(known, "crates/cli/src/main.rs", made), None);
         let other = "match kind { MyValueKind::Scalar(_) => 1, _ => 2 }";
-        assert_eq!(told_apart(known, "crates/cli/src/main.rs", other), None);
+        assert_eq!(first_match(known, "crates/cli/src/main.rs", other), None);
     }
 }

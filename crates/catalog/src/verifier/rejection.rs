@@ -62,8 +62,8 @@ fn diagnose(parsed: &VerifierLog, source: &str, code: &Code) -> Diagnostic {
 
 /// What to do about a refusal: another function where the kernel has a list of those that may call a helper.
 fn advice(parsed: &VerifierLog) -> &'static str {
-    let is_listed = last_words(parsed).contains("call is not allowed in probe");
-    if is_listed && parsed.text.contains("bpf_d_path") {
+    // "helper call is not allowed in probe"; since 7.3 "Use the helper only from an allowed attach point".
+    if last_words(parsed).contains("allowed") && parsed.text.contains("bpf_d_path") {
         return "the kernel lets path() run in a few of its functions: security_file_open, security_file_permission, security_inode_getattr, \
             vfs_truncate, vfs_fallocate, vfs_getattr, dentry_open and filp_close, as far as it has them, and in iterators";
     }
@@ -100,11 +100,15 @@ mod tests {
         let log = "156: (85) call bpf_d_path#147\nhelper call is not allowed in probe\nprocessed 100 insns (limit 1000000)\n";
         let code = Code::default();
         let why = |log: &str| Rejection::new("fentry:f", "", &code, Errno::EINVAL, log.to_owned()).diagnostic;
-        let hints = why(log).hints.join(" ");
-        assert!(
-            hints.contains("security_file_open") && !hints.contains("report"),
-            "{hints}"
+        let newer = log.replace(
+            "helper call is not allowed in probe",
+            "Use the helper only from an allowed attach point or program configuration.",
         );
+        for log in [log, &newer] {
+            let hints = why(log).hints.join(" ");
+            let is_listed = hints.contains("security_file_open") && !hints.contains("report");
+            assert!(is_listed, "{hints}");
+        }
         let other = why(&log.replace("d_path", "get_stack")).hints.join(" ");
         assert!(other.contains("please report it"), "{other}");
     }

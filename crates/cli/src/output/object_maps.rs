@@ -76,7 +76,7 @@ struct EntryLine<'a> {
     entry: Entry,
 }
 
-/// Prints a map: as text, or one JSON object per entry, with its object where that is said.
+/// Prints a map as text, or as one JSON object per entry; `object`, where given, is a member of each.
 pub(crate) fn print(
     out: &mut impl std::io::Write,
     map: &BpfMap,

@@ -417,12 +417,12 @@ impl Checker<'_> {
                 {
                     let map = Arc::new(self.known_map(name, value.span)?);
                     let pointer = match map.value.function() {
-                        // What begins there is the map's business.
+                        // No value lies at the address of a map with keys or of an aggregation.
                         Some(_) => Pointer::untyped(Space::Kernel),
                         None if !map.keys.is_empty() => Pointer::untyped(Space::Kernel),
                         None => {
                             let held = self.unread(value)?;
-                            // The kernel lets nobody walk behind the begin of a map.
+                            // The verifier refuses reads beyond the first bytes at a map's address.
                             if let Type::Tuple(_) = held.ty {
                                 return self.address_of(held, span);
                             }

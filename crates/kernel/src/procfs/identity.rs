@@ -38,7 +38,7 @@ impl fmt::Display for ProcessIdentity {
 }
 
 impl FromStr for ProcessIdentity {
-    /// The text is no identity: it is somebody else's, and no fault.
+    /// The text is not of the form `PID_START`.
     type Err = ();
 
     fn from_str(text: &str) -> std::result::Result<Self, ()> {

@@ -253,11 +253,10 @@ fn program_hooks(
             cpus: possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64),
             ..globals_of(program, &shapes, &globals)?
         };
-        let described = catalog.executables().descriptions();
         let mut planner = Planner::new(catalog, options.clone(), globals);
         let planned = planner.program(program);
-        if catalog.executables().descriptions() > described {
-            // Types that maps are known to hold have other numbers now.
+        if catalog.executables().share_types(catalog.types().ok().as_ref()) {
+            // Types of traced programs that maps are known to hold have other numbers now.
             shapes = Shapes::of_program();
             continue;
         }

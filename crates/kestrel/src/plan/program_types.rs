@@ -41,10 +41,11 @@ pub(super) fn share(catalog: &Catalog, events: &mut Resolved) {
     if !matches!(seen_by, Some(SeenBy::Session | SeenBy::PerfEvent)) {
         return;
     }
-    let Some(types) = catalog.executables().described_types() else {
+    let Some(types) = catalog.executables().shared_types() else {
         return;
     };
-    for strategy in &mut events.strategies {
+    let members = events.members.iter_mut().flat_map(|one| &mut one.strategies);
+    for strategy in events.strategies.iter_mut().chain(members) {
         strategy.context.types = Some(types.clone());
     }
 }

@@ -125,7 +125,7 @@ fn switch_has_field(line: &str, name: &str, value: &Value) -> bool {
 
 /// Whether a line of libtraceevent's has a field of a record.
 fn has_field(line: &str, name: &str, value: &Value) -> bool {
-    // perf uses the plugins that are installed; only trace-cmd can be told not to.
+    // `perf script` formats with libtraceevent's plugins where they are installed; `trace-cmd report -N` leaves them out.
     if line.contains(" ==> ") {
         return switch_has_field(line, name, value);
     }

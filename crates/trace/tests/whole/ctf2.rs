@@ -1,32 +1,11 @@
 //! Common Trace Format 2: the streams of `lttng_streams`, described by its JSON instead of TSDL, are the same records.
 
 use crate::babeltrace::babeltrace;
+use crate::importing::read;
 use crate::lttng_streams::write_lttng;
-use kestrel_trace::ctf::directory::Trace;
-use kestrel_trace::export::{Export, Json};
 use kestrel_trace::import;
 use serde_json::{Value, json};
 use std::path::Path;
-
-fn read(path: &Path) -> (Vec<Value>, u64, Vec<String>) {
-    let Trace {
-        mut reader,
-        symbols,
-        processes,
-        mut remarks,
-        ..
-    } = import::open(path).unwrap();
-    let mut json = Json::new(symbols, processes);
-    let mut lines = Vec::new();
-    while let Some(record) = reader.next().unwrap() {
-        json.record(&record, &mut lines);
-    }
-    let losses = reader.losses();
-    remarks.extend(losses.notes.iter().cloned());
-    let lines = String::from_utf8(lines).unwrap();
-    let records = lines.lines().map(|line| serde_json::from_str(line).unwrap());
-    (records.collect(), losses.lost, remarks)
-}
 
 /// The metadata of `lttng_streams::tsdl` in the words of version 2.
 fn fragments(little: bool) -> Vec<Value> {

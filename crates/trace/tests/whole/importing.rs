@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// All records of a recording as JSON, and what was lost.
-fn read(path: &Path) -> (Vec<Value>, u64, Vec<String>) {
+pub(crate) fn read(path: &Path) -> (Vec<Value>, u64, Vec<String>) {
     let Trace {
         mut reader,
         symbols,

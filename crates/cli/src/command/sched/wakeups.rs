@@ -118,7 +118,7 @@ fn table(pairs: &[Pair], most: usize) -> String {
 fn story(number: usize, worst: &Worst) -> String {
     let mut text = String::new();
     let ended = worst.began_ns + worst.delay_ns;
-    // Who was preempted did not sleep: nobody woke it.
+    // A preempted thread did not sleep: there is no wakeup to name.
     let why = match worst.reason {
         Reason::Preempted => "preempted at",
         _ => "woken at",

@@ -27,7 +27,14 @@ impl Lexer<'_> {
                     pack = preprocessor.pack;
                 }
                 "pop" => pack = packs.pop().unwrap_or(0),
-                _ => pack = word.parse().unwrap_or(pack),
+                // As in C, other numbers mean nothing; a name of what is pushed has no use here.
+                _ => {
+                    let most = word
+                        .parse()
+                        .ok()
+                        .filter(|most| [0, 1, 2, 4, 8, 16].contains(most));
+                    pack = most.unwrap_or(pack);
+                }
             }
         }
         preprocessor.pack = pack;

@@ -145,7 +145,7 @@ impl Session {
             (&resources.doorbell, pins::BELL),
             (&resources.message_bell, pins::MESSAGE_BELL),
         ] {
-            // Without records, or messages, nobody is to be woken.
+            // Only a buffer of records or messages has a reader to wake.
             if let Some(doorbell) = doorbell {
                 to.pin(doorbell.fd(), name)?;
             }
