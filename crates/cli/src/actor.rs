@@ -121,7 +121,7 @@ impl Actor {
             Effect::Dump(before) => {
                 let dumps = self.dumps.as_mut();
                 match dumps.map(|dumps| dumps.begin(session, *before, record.time_ns)) {
-                    Some(DumpOutcome::Writing) => ActionOutcome::Dumped,
+                    Some(DumpOutcome::Writing | DumpOutcome::Merged) => ActionOutcome::Dumped,
                     Some(DumpOutcome::Busy) => ActionOutcome::Later,
                     Some(DumpOutcome::Limited) => self.count_left_out(format!("dump({})", action.text)),
                     None => ActionOutcome::Forbidden,

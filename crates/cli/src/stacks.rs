@@ -27,7 +27,7 @@ pub(crate) struct StackOptions {
     #[arg(long)]
     no_children: bool,
     /// Leave out functions and branches below this share of all
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.5)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = crate::arguments::percent)]
     percent_limit: f64,
     /// Draw a flame graph of recorded stacks: an SVG file that browsers zoom and search
     #[arg(long, value_name = "FILE")]

@@ -52,6 +52,9 @@ struct pack_2 { char a; int b; char c; long d; };
 #pragma pack(pop)
 #pragma pack(4)
 struct pack_4 { char a; int b; char c; long d; char e; };
+#pragma pack(3)
+#pragma pack(NAME)
+struct pack_still_4 { char a; long b; };
 #pragma pack()
 struct pack_off { char a; long b; };
 typedef struct { int x, y; } place_t;
@@ -78,6 +81,7 @@ const STRUCTS: &[&str] = &[
     "pack_1",
     "pack_2",
     "pack_4",
+    "pack_still_4",
     "pack_off",
     "holder",
 ];
@@ -263,6 +267,21 @@ fn what_is_wrong_is_said_once_where_it_stands() {
         ("struct a { int x : 33; };", "33", "wider than its type"),
         ("struct a { int f(int); };", "int f", "a function is no member"),
         ("struct a { char x[1 << 20][1 << 20]; };", "char", "too large"),
+        (
+            "struct a { char x[1 << 20][1 << 20][1 << 20][1 << 20]; };",
+            "char",
+            "too large",
+        ),
+        (
+            "struct a { char *x[1 << 20][1 << 20][1 << 20][1 << 20]; };",
+            "char",
+            "too large",
+        ),
+        (
+            "struct a { char x[1 << 21]; int y : 3; int z; };",
+            "y",
+            "no member beyond 2 MiB",
+        ),
         ("enum a { X }; enum b { X };", "X }", "is a value twice"),
         (
             "struct a { int x; } __attribute__((aligned(3)));",

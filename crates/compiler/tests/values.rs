@@ -390,6 +390,10 @@ fn strings_are_read_at_any_pointer() {
         ),
         "@: (, h, a)\n"
     );
+    // So it does where the length is known only when the program runs: there is no string in no bytes.
+    let lengths = "{ $p = arg0; $no = (uint64)arg0 - arg0; $one = $no + 1; $three = $no + 3;
+        @ = (str($p, $no), str($p, $one), str($p, $three), str($p, $no - 1)) }";
+    assert_eq!(once(lengths, &[""]), "@: (, , he, hello)\n");
 }
 
 #[test]

@@ -5,6 +5,9 @@ use super::raw::{MAGIC, TypeId};
 use super::types::{Kind, Type};
 use std::collections::HashMap;
 
+/// Farthest bit at which a member can lie in a struct with bit fields: the width takes the upper 8 of its 32 bits.
+pub const MAX_OFFSET_OF_BITS: u32 = (1 << 24) - 1;
+
 /// A member placed by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed<'a> {
@@ -279,8 +282,14 @@ impl Builder {
 
     fn place(&mut self, id: TypeId, size: u32, align: u64, members: &[Placed<'_>]) {
         let flag = members.iter().any(|m| m.bits.is_some());
+        // Offsets beside bit fields have 24 bits, and members are counted in 16: what is beyond has no place in BTF, and is left out rather than put elsewhere.
+        let most = if flag { MAX_OFFSET_OF_BITS } else { u32::MAX };
+        let members: Vec<_> = (members.iter())
+            .filter(|m| m.bit_offset <= most)
+            .take(usize::from(u16::MAX))
+            .collect();
         let mut tail = Vec::with_capacity(members.len() * 3);
-        for m in members {
+        for m in &members {
             let width = if flag {
                 u32::from(m.bits.unwrap_or(0)) << 24
             } else {

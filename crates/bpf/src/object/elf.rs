@@ -7,6 +7,7 @@ use object::{
     Endianness, FileKind, Object as _, ObjectSection as _, ObjectSymbol as _, RelocationFlags,
     RelocationTarget, SectionFlags, SymbolFlags, SymbolKind,
 };
+use std::collections::HashMap;
 
 /// A section of the ELF file.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +53,8 @@ pub(super) struct Relocation {
 pub(super) struct Elf {
     pub(super) sections: Vec<Section>,
     pub(super) symbols: Vec<Symbol>,
+    /// Indices of the symbols of each section: an object may have many thousands of both.
+    by_section: HashMap<usize, Vec<usize>>,
 }
 
 /// More than this no compiler makes; what asks for more is damaged.
@@ -159,6 +162,11 @@ impl Elf {
             }
         }
         elf.symbols = symbols(&file)?;
+        for (index, symbol) in elf.symbols.iter().enumerate() {
+            if let Some(section) = symbol.section {
+                elf.by_section.entry(section).or_default().push(index);
+            }
+        }
         Ok(elf)
     }
 
@@ -172,9 +180,8 @@ impl Elf {
 
     /// Symbols that lie in a section.
     pub(super) fn symbols_in(&self, section: usize) -> impl Iterator<Item = &Symbol> {
-        self.symbols
-            .iter()
-            .filter(move |symbol| symbol.section == Some(section))
+        let indices = self.by_section.get(&section).into_iter().flatten();
+        indices.filter_map(|index| self.symbols.get(*index))
     }
 }
 

@@ -157,11 +157,9 @@ fn kconfig(linker: &Linker<'_>, site: &Site<'_>) -> Option<(usize, u32)> {
 
 fn configuration(linker: &mut Linker<'_>, site: &Site<'_>) -> Result<(), Error> {
     let (map, offset) = kconfig(linker, site).ok_or_else(|| site.wrong("no such variable"))?;
-    linker.refer(
-        site,
-        Reference::MapValue(map),
-        offset as i32 + site.insn.imm.max(0),
-    );
+    let at = (i32::try_from(offset).ok()).and_then(|offset| offset.checked_add(site.insn.imm.max(0)));
+    let at = at.ok_or_else(|| site.wrong("it points behind all configuration"))?;
+    linker.refer(site, Reference::MapValue(map), at);
     Ok(())
 }
 
@@ -199,7 +197,9 @@ fn address(linker: &mut Linker<'_>, site: &Site<'_>) -> Result<(), Error> {
 fn call(linker: &mut Linker<'_>, site: &Site<'_>) -> Result<(), Error> {
     let section = site.symbol.section.unwrap_or(usize::MAX);
     // The immediate counts instructions from the one behind the call, and is -1 where the symbol says it all.
-    let at = (i64::from(site.insn.imm) + 1) * 8 + (site.symbol.value as i64).min(i64::MAX / 2);
+    let at = (i64::try_from(site.symbol.value).ok())
+        .and_then(|start| start.checked_add((i64::from(site.insn.imm) + 1) * 8));
+    let at = at.ok_or_else(|| site.wrong("it calls a place outside of every section"))?;
     linker.call(site.here, section, Some(at), &site.function.name)?;
     if let Some(insn) = linker.out.insns.get_mut(site.here) {
         insn.src = PSEUDO_CALL;

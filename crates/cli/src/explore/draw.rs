@@ -4,7 +4,7 @@ use super::explorer::{Explorer, Mode, Typing};
 use super::losses::{is_whole, losses_line};
 use super::tables::{self, Tab};
 use super::{help, timeline};
-use crate::terminal::{Help, draw_table, key_line, line, theme, wrapped};
+use crate::terminal::{Help, draw_table, folded, key_line, line, theme, wrapped};
 use kestrel_trace::print::{counted, duration, shown, thousands};
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
@@ -376,6 +376,9 @@ fn draw_typing(typing: &Typing, frame: &mut Frame<'_>, body: Rect, area: Rect) {
 /// A text above all else.
 fn draw_text(frame: &mut Frame<'_>, title: &str, lines: &[String], at: &mut usize) {
     let screen = frame.area();
+    let width = usize::from(screen.width.saturating_sub(2));
+    // Folded before they are counted: the end of a long line can be scrolled to.
+    let lines: Vec<String> = lines.iter().flat_map(|text| folded(text, width)).collect();
     let height = u16::try_from(lines.len() + 2)
         .unwrap_or(u16::MAX)
         .min(screen.height);
@@ -402,5 +405,5 @@ fn draw_text(frame: &mut Frame<'_>, title: &str, lines: &[String], at: &mut usiz
     };
     frame.render_widget(Clear, area);
     let text = Paragraph::new(shown).block(Block::bordered().title(title));
-    frame.render_widget(text.wrap(Wrap { trim: false }), area);
+    frame.render_widget(text, area);
 }

@@ -40,6 +40,31 @@ pub(crate) fn wrapped(text: &str, (width, max_lines): (usize, usize), style: Sty
         .collect()
 }
 
+/// The lines that a text takes where so many columns are free: folded at blanks, and within words that are longer than a line.
+pub(crate) fn folded(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    // Where the line can be folded: behind its last blank.
+    let mut blank = 0;
+    for letter in shown(text).chars() {
+        line.push(letter);
+        if length(&line) > width.max(1) && line.chars().nth(1).is_some() {
+            let at = match blank {
+                0 => line.len() - letter.len_utf8(),
+                blank => blank,
+            };
+            let rest = line.split_off(at);
+            lines.push(std::mem::replace(&mut line, rest));
+            blank = 0;
+        }
+        if letter == ' ' && !line.trim().is_empty() {
+            blank = line.len();
+        }
+    }
+    lines.push(line);
+    lines
+}
+
 /// Draws a table: the names of its columns, and as many rows as have room, the chosen one among them. Columns that have no room are left out on the right.
 pub(crate) fn draw_table(frame: &mut Frame<'_>, area: Rect, table: &mut Table) {
     if area.height == 0 || area.width == 0 {
@@ -252,6 +277,17 @@ mod tests {
     use super::*;
     use crate::terminal::testing::{drawn, press};
     use crate::terminal::{Cell, Column, KeyCode};
+
+    #[test]
+    fn long_lines_are_folded_at_blanks_or_within_a_word() {
+        assert_eq!(folded("", 10), [""]);
+        assert_eq!(folded("as long as", 10), ["as long as"]);
+        assert_eq!(folded("one two three", 10), ["one two ", "three"]);
+        assert_eq!(folded("abcdefghijklm", 5), ["abcde", "fghij", "klm"]);
+        assert_eq!(folded("x abcdefghijklm", 5), ["x ", "abcde", "fghij", "klm"]);
+        assert_eq!(folded("ääää", 2), ["ää", "ää"]);
+        assert_eq!(folded("ab", 0), ["a", "b"]);
+    }
 
     fn table() -> Table {
         let columns = [

@@ -14,7 +14,7 @@ pub(crate) mod testing;
 pub(crate) mod theme;
 mod view;
 
-pub(crate) use draw::{Help, draw_table, key_line, line, prompt_line, wrapped};
+pub(crate) use draw::{Help, draw_table, folded, key_line, line, prompt_line, wrapped};
 pub(crate) use full_screen::is_possible;
 pub(crate) use help_window::HelpWindow;
 pub(crate) use prompt::{Edited, Prompt};

@@ -103,6 +103,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     all().map(|b| if b.numbered { "arg0" } else { b.name })
 }
 
+/// Whether a word is one of these names: `pid`, `arg3`.
+pub fn is_known(name: &str) -> bool {
+    find(name).is_some()
+}
+
 pub(crate) fn find(name: &str) -> Option<&'static Builtin> {
     all().find(|b| match name.strip_prefix(b.name) {
         Some(rest) if b.numbered => !rest.is_empty() && rest.bytes().all(|c| c.is_ascii_digit()),

@@ -113,6 +113,15 @@ impl Checker<'_> {
         Expr::new(kind, ty, span)
     }
 
+    /// Stores a value in a hidden variable, so that it is computed once and read several times: the statement, and the variable as a value.
+    pub(crate) fn in_variable(&mut self, name: &str, value: Expr) -> (Statement, Expr) {
+        let span = value.span;
+        let variable = self.hidden_variable(name, value.ty.clone());
+        let read = Expr::new(ExprKind::Variable(variable), value.ty.clone(), span);
+        let kind = StatementKind::Set { variable, value };
+        (Statement { kind, span }, read)
+    }
+
     /// A value behind statements that are done first.
     pub(crate) fn behind(&self, statements: Vec<Statement>, value: Expr, span: Span) -> Expr {
         if statements.is_empty() {

@@ -5,9 +5,7 @@
 
 use super::checker::{Checked, Checker, Reported};
 use super::fold;
-use super::tree::{
-    BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Statement, StatementKind, Type, UnaryOp,
-};
+use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Type, UnaryOp};
 use super::value::{
     common, comparison, constant, is_literal, literal_type, narrowed, operation, scaled, string_constant,
 };
@@ -143,14 +141,8 @@ impl Checker<'_> {
     fn guarded_division(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
         self.globals.divides = true;
         let ty = Self::result_type(op, &left, &right);
-        let mut kept = |name, value: Expr| {
-            let variable = self.hidden_variable(name, value.ty.clone());
-            let read = Expr::new(ExprKind::Variable(variable), value.ty.clone(), value.span);
-            let kind = StatementKind::Set { variable, value };
-            (Statement { kind, span }, read)
-        };
-        let (first, left) = kept("dividend", left);
-        let (second, right) = kept("divisor", right);
+        let (first, left) = self.in_variable("dividend", left);
+        let (second, right) = self.in_variable("divisor", right);
         let zero = constant(0, right.ty.clone(), span);
         let kind = ExprKind::Ternary {
             condition: Box::new(comparison(CompareOp::NotEqual, false, right.clone(), zero, span)),

@@ -11,7 +11,7 @@ use crate::lang::ast::{
 };
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use crate::lang::expand::number;
-use kestrel_bpf::btf::write::Builder;
+use kestrel_bpf::btf::write::{Builder, MAX_OFFSET_OF_BITS};
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use layout::{Field, lay_out};
 use std::collections::HashMap;
@@ -221,6 +221,13 @@ impl<'d> Maker<'d> {
         for member in members {
             ids.push(self.type_of(&member.ty));
         }
+        let far = |place: &layout::Place| place.bit_offset > MAX_OFFSET_OF_BITS;
+        if members.iter().any(|member| member.bits.is_some())
+            && let Some(at) = placed.iter().position(far)
+        {
+            let message = "a struct with bit fields has no member beyond 2 MiB";
+            self.error(members[at].name.span, message);
+        }
         let placed: Vec<_> = members
             .iter()
             .zip(placed)
@@ -298,18 +305,26 @@ impl<'d> Maker<'d> {
     /// Bytes and alignment of a type that something lies in; what has none is reported.
     fn measure(&mut self, ty: &'d CTypeUse, depth: u32) -> Option<Measure> {
         let mut count = 1_u64;
+        let mut pointer = None;
         for shape in ty.shape.iter().rev() {
             match shape {
-                CShape::Pointer => return Some((count.checked_mul(8)?, 8)),
+                CShape::Pointer => {
+                    pointer = Some((8, 8));
+                    break;
+                }
                 CShape::Array(None) => count = 0,
-                CShape::Array(Some(length)) => count = count.checked_mul(self.length(length))?,
+                // What does not fit into 64 bits is refused below, like all that is too large.
+                CShape::Array(Some(length)) => count = count.saturating_mul(self.length(length)),
                 CShape::Function => {
                     self.error(ty.span, "a function is no member; a pointer to one is");
                     return None;
                 }
             }
         }
-        let (size, align) = self.measure_named(ty, depth)?;
+        let (size, align) = match pointer {
+            Some(pointer) => pointer,
+            None => self.measure_named(ty, depth)?,
+        };
         match size.checked_mul(count).filter(|size| *size <= MAX_BYTES) {
             Some(size) => Some((size, align)),
             None => {

@@ -16,5 +16,6 @@ pub mod walk;
 pub use lexer::number_of;
 pub(crate) use parse::settled_kind;
 pub use parse::{
-    parse_events, parse_expression, parse_probes, parse_script, parse_table_file, without_comments,
+    is_type_word, parse_events, parse_expression, parse_probes, parse_script, parse_table_file,
+    without_comments,
 };

@@ -11,7 +11,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::directory;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -38,6 +38,8 @@ pub enum DumpOutcome {
     Writing,
     /// Another dump is being written: ask again later.
     Busy,
+    /// Another dump waits and will hold this moment, too.
+    Merged,
     /// Too many were asked for lately: left out.
     Limited,
 }
@@ -49,17 +51,24 @@ pub struct Ended {
     pub session: String,
     /// The trace that was written, or the error.
     pub outcome: Result<Dumped>,
+    /// Old traces that could not be removed, each reported once: a later dump tries again.
+    pub not_removed: Vec<(PathBuf, Error)>,
 }
+
+/// What the thread that writes a dump gives back.
+type Written = (Result<Dumped>, Vec<(PathBuf, Error)>);
 
 /// Writes traces of buffers when handlers ask for dumps, one at a time.
 #[derive(Debug)]
 pub struct Dumps {
     policy: Policy,
     host: Host,
-    writing: Option<(String, JoinHandle<Result<Dumped>>)>,
+    writing: Option<(String, JoinHandle<Written>)>,
     limits: HashMap<String, Bucket>,
     /// What had its permission and waits, one of each session: the time of its record.
     waiting: HashMap<String, u64>,
+    /// Old traces that were reported as not removed.
+    reported: HashSet<PathBuf>,
 }
 
 impl Dumps {
@@ -79,6 +88,7 @@ impl Dumps {
             writing: None,
             limits: HashMap::new(),
             waiting: HashMap::new(),
+            reported: HashSet::new(),
         })
     }
 
@@ -87,7 +97,7 @@ impl Dumps {
         let waited = self.waiting.get(session) == Some(&time_ns);
         if self.writing.is_some() && self.waiting.contains_key(session) && !waited {
             // What is asked for while one is written and one waits is in the one that waits.
-            return DumpOutcome::Limited;
+            return DumpOutcome::Merged;
         }
         let (rate, burst) = (self.policy.rate, self.policy.burst);
         let bucket = self.limits.entry(session.to_owned());
@@ -102,7 +112,7 @@ impl Dumps {
         self.waiting.remove(session);
         let since = Duration::from_nanos(procfs::monotonic().saturating_sub(time_ns)) + before;
         let (name, policy, host) = (session.to_owned(), self.policy.clone(), self.host.clone());
-        let write = std::thread::spawn(move || write(&name, since, &policy, host));
+        let write = std::thread::spawn(move || write(&name, since, &policy, &host));
         self.writing = Some((session.to_owned(), write));
         DumpOutcome::Writing
     }
@@ -113,11 +123,16 @@ impl Dumps {
             return None;
         }
         let (session, thread) = self.writing.take()?;
-        let outcome = match thread.join() {
-            Ok(outcome) => outcome,
+        let (outcome, mut not_removed) = match thread.join() {
+            Ok(written) => written,
             Err(panic) => std::panic::resume_unwind(panic),
         };
-        Some(Ended { session, outcome })
+        not_removed.retain(|(path, _)| self.reported.insert(path.clone()));
+        Some(Ended {
+            session,
+            outcome,
+            not_removed,
+        })
     }
 
     /// Whether one is being written.
@@ -126,21 +141,37 @@ impl Dumps {
     }
 }
 
-fn write(session: &str, since: Duration, policy: &Policy, host: Host) -> Result<Dumped> {
-    let there = numbers(&policy.directory, session)?;
+fn write(session: &str, since: Duration, policy: &Policy, host: &Host) -> Written {
+    let there = match numbers(&policy.directory, session) {
+        Ok(there) => there,
+        Err(error) => return (Err(error), Vec::new()),
+    };
     let number = there.last().map_or(1, |last| last + 1);
     let path = policy.directory.join(name(session, number));
     let request = DumpRequest {
         buffers: Vec::new(),
         since: Some(since),
     };
-    let dumped = dump(&Store::open(&host)?, Some(session), &request, &path, &host, None)?;
+    let dumped = Store::open(host).and_then(|store| dump(&store, Some(session), &request, &path, host, None));
+    let not_removed = match dumped {
+        Ok(_) => remove_old(session, &there, policy),
+        Err(_) => Vec::new(),
+    };
+    (dumped, not_removed)
+}
+
+/// Removes the oldest traces of a session behind a new one, until as many are left as are kept: those that could not be removed, each with its reason.
+fn remove_old(session: &str, there: &[u64], policy: &Policy) -> Vec<(PathBuf, Error)> {
     let old = (there.len() + 1).saturating_sub(policy.keep.max(1));
-    for number in there.iter().take(old) {
-        let path = policy.directory.join(name(session, *number));
-        directory::discard(&path).map_err(Error::io("remove the old trace", path.display()))?;
-    }
-    Ok(dumped)
+    let paths = there.iter().take(old);
+    let paths = paths.map(|number| policy.directory.join(name(session, *number)));
+    let removed = paths.map(|path| (directory::discard(&path), path));
+    removed
+        .filter_map(|(removed, path)| {
+            let error = Error::io("remove the old trace", path.display())(removed.err()?);
+            Some((path, error))
+        })
+        .collect()
 }
 
 fn name(session: &str, number: u64) -> String {
@@ -185,5 +216,25 @@ mod tests {
         assert_eq!(numbers(place.path(), "a").unwrap(), [1, 12, 1_000_000]);
         assert_eq!(numbers(place.path(), "a-b").unwrap(), [3]);
         assert!(numbers(place.path(), "c").unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_old_trace_with_a_foreign_file_does_not_keep_the_others() {
+        let place = tempfile::tempdir().unwrap();
+        let policy = Policy {
+            directory: place.path().to_owned(),
+            keep: 1,
+            rate: 1.0,
+            burst: 1,
+        };
+        for number in 1..=3 {
+            std::fs::create_dir(place.path().join(name("a", number))).unwrap();
+        }
+        let foreign = place.path().join("a-000001");
+        std::fs::write(foreign.join("thesis"), "text").unwrap();
+        let not_removed = remove_old("a", &[1, 2, 3], &policy);
+        assert_eq!(not_removed.len(), 1);
+        assert_eq!(not_removed[0].0, foreign);
+        assert_eq!(numbers(place.path(), "a").unwrap(), [1]);
     }
 }

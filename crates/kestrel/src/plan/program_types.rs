@@ -3,8 +3,10 @@
 
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::catalog::{Catalog, Resolved, TypesWanted};
+use kestrel_compiler::builtin;
 use kestrel_compiler::definition::overlay;
 use kestrel_compiler::lang::ast::{Definition, ExprKind, Probe, TypeSuffix};
+use kestrel_compiler::lang::is_type_word;
 use kestrel_compiler::lang::walk::Node;
 use kestrel_trace::event_kind::{self, SeenBy};
 use std::sync::Arc;
@@ -12,13 +14,18 @@ use std::sync::Arc;
 /// Words that stand for values whose types come from debug information.
 const OF_TYPES: &[&str] = &["args", "retval", "entry"];
 
-/// Whether a handler needs debug information: it reads `args` of its event, or names a type that the traced binary may define.
+/// Whether a handler needs debug information: it reads `args` of its event, or has a name that the traced binary may define: of a type or an enumerator.
 fn names_types(probe: &Probe) -> bool {
     probe.any(&|node| match node {
         Node::Expr(expr) => {
-            matches!(&expr.kind, ExprKind::Identifier(word) if OF_TYPES.contains(&word.as_str()))
+            matches!(&expr.kind, ExprKind::Identifier(word)
+                if OF_TYPES.contains(&word.as_str()) || !builtin::is_known(word))
         }
-        Node::Type(ty) => ty.tag.is_some() || ty.suffixes.contains(&TypeSuffix::Pointer),
+        Node::Type(ty) => {
+            ty.tag.is_some()
+                || ty.suffixes.contains(&TypeSuffix::Pointer)
+                || !ty.name.is_empty() && !is_type_word(&ty.name)
+        }
     })
 }
 
@@ -90,6 +97,8 @@ mod tests {
             "uretprobe:a:f { print(retval->x) }",
             "uprobe:a:f { print(((struct x *)arg0)->y) }",
             "uprobe:a:f { print(*(name_t *)arg0) }",
+            "uprobe:a:f { print(arg1 == BUSY) }",
+            "uprobe:a:f { print(offsetof(pt_t, y)) }",
         ] {
             assert!(names_types(&parse_probes(text).0[0]), "{text}");
         }
@@ -97,6 +106,7 @@ mod tests {
             "uprobe:a:f { @[str(arg0)] = count() }",
             "uprobe:a:f",
             "uprobe:a:structure { print(1 * 2) }",
+            "uprobe:a:f { print((uint8)arg0 + (unsigned int)pid + ncpus) }",
             // Remarks are no part of it.
             "uprobe:a:f { print(arg0) /* struct x *args (*) */ }",
         ] {

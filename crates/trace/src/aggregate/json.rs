@@ -6,6 +6,7 @@ use super::text::{Show, Shown, divided, rows};
 use crate::print::{self, JsonStyle, Style, bpftrace_string, separate};
 use crate::symbol::Symbols;
 use serde_json::Value as Json;
+use std::collections::HashMap;
 
 /// A map as one object: `{"type": "map", "data": {"@x": {"key,key": value}}}`. The type is `hist` for histograms and `stats` for averages and statistics; a map
 /// without keys has its value in the keys' place. Enumerators are names. What was lost stands beside `data` where it is not 0.
@@ -45,13 +46,29 @@ fn object(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &mut Vec<
         },
         false => {
             out.push(b'{');
+            let mut names = HashMap::new();
             for (index, mut row) in rows.into_iter().enumerate() {
                 separate(index, b", ", out);
+                let mut key = Vec::new();
                 // bpftrace removes blanks in keys. In Kestrel's own form they are kept, because names of threads have some.
-                if show.style.raw {
-                    row.key.retain(|byte| *byte != b' ');
+                match show.style.raw {
+                    true => {
+                        row.key.retain(|byte| *byte != b' ');
+                        bpftrace_string(&row.key, &mut key);
+                    }
+                    // Readers of JSON keep one of two members of one name: `("a,b", "c")` and `("a", "b,c")` get different ones.
+                    false => {
+                        bpftrace_string(&row.key, &mut key);
+                        let alike: &mut u32 = names.entry(key.clone()).or_default();
+                        *alike += 1;
+                        if *alike > 1 {
+                            row.key.extend_from_slice(format!("#{alike}").as_bytes());
+                            key.clear();
+                            bpftrace_string(&row.key, &mut key);
+                        }
+                    }
                 }
-                bpftrace_string(&row.key, out);
+                out.extend_from_slice(&key);
                 out.extend_from_slice(b": ");
                 held(snapshot, &row, show, symbols, out);
             }
@@ -78,4 +95,44 @@ fn held(snapshot: &Snapshot, shown: &Shown<'_>, show: Show<'_>, symbols: &Symbol
         false => JsonStyle::Record,
     };
     print::json(divided(shown.row.held(ty), show), style, symbols, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::MapType;
+    use crate::layout::{Base, FieldType};
+
+    #[test]
+    fn keys_that_read_alike_are_two_members() {
+        let text = || FieldType::CharArray { size: 8 };
+        let ty = MapType {
+            name: "x".to_owned(),
+            number: 0,
+            keys: vec![text(), text()],
+            value: ValueKind::Scalar(FieldType::Integer {
+                size: 8,
+                signed: true,
+                base: Base::Decimal,
+            }),
+            entries: 10,
+            evicts: false,
+            generations: false,
+            marks: false,
+            by_event: false,
+            first: String::new(),
+        };
+        let elements = [
+            (*b"a,b\0\0\0\0\0c\0\0\0\0\0\0\0", 1_u64),
+            (*b"a\0\0\0\0\0\0\0b,c\0\0\0\0\0", 2),
+        ];
+        let elements = elements.map(|(key, value)| (key.to_vec(), value.to_le_bytes()));
+        let elements = elements
+            .iter()
+            .map(|(key, value)| (key.clone(), std::iter::once(value.as_slice())));
+        let snapshot = Snapshot::new(&ty, &[0; 72], elements);
+        let json = json(&snapshot, &Symbols::default());
+        let expected = serde_json::json!({ "a,b,c": 1, "a,b,c#2": 2 });
+        assert_eq!(json["data"]["@x"], expected);
+    }
 }

@@ -89,7 +89,8 @@ impl Latencies {
         match self.scheduler.step(record) {
             Some(Step::Switch(switch)) => self.switch(&switch),
             Some(Step::Run(run)) if self.charged && self.counts(run.time_ns, run.cpu) => {
-                self.rows.entry(run.who.tid).or_default().runtime_ns += run.ns;
+                let runtime = &mut self.rows.entry(run.who.tid).or_default().runtime_ns;
+                *runtime = runtime.saturating_add(run.ns);
             }
             _ => {}
         }
@@ -106,7 +107,9 @@ impl Latencies {
         if let (false, Some(since)) = (self.charged, switch.out.since_ns) {
             let since = since.max(self.only.from_ns.unwrap_or(0));
             let row = self.rows.entry(switch.out.who.tid).or_default();
-            row.runtime_ns += switch.time_ns.saturating_sub(since);
+            row.runtime_ns = row
+                .runtime_ns
+                .saturating_add(switch.time_ns.saturating_sub(since));
         }
         let row = self.rows.entry(switch.into.who.tid).or_default();
         match switch.into.delay {
@@ -169,20 +172,20 @@ impl Sort {
 impl Latency {
     fn delay(&mut self, delay: Delay) {
         self.switches += 1;
-        self.delay_ns += delay.ns;
+        self.delay_ns = self.delay_ns.saturating_add(delay.ns);
         if delay.reason != Reason::Unseen && delay.ns > self.max_ns {
             self.max_ns = delay.ns;
             self.max_began_ns = delay.from_ns;
-            self.max_ended_ns = delay.from_ns + delay.ns;
+            self.max_ended_ns = delay.from_ns.saturating_add(delay.ns);
         }
     }
 
     fn merge(&mut self, other: &Self) {
         self.tasks += other.tasks;
-        self.runtime_ns += other.runtime_ns;
+        self.runtime_ns = self.runtime_ns.saturating_add(other.runtime_ns);
         self.switches += other.switches;
         self.unexplained += other.unexplained;
-        self.delay_ns += other.delay_ns;
+        self.delay_ns = self.delay_ns.saturating_add(other.delay_ns);
         if other.max_ns > self.max_ns {
             self.who = other.who;
             self.max_ns = other.max_ns;

@@ -157,7 +157,7 @@ impl Wakeups {
     }
 
     fn wake(&mut self, wakeup: &Wakeup) {
-        if self.only.time(wakeup.time_ns) {
+        if self.only.time(wakeup.time_ns) && self.only.cpu(wakeup.target_cpu) {
             let pair = (wakeup.waker.tid, wakeup.woken.tid);
             self.pairs.entry(pair).or_default().count += 1;
         }

@@ -219,7 +219,7 @@ impl CallGraph {
                 "kernel": frame.kernel,
             });
             if self.branches {
-                object["calls"] = self.branch(row, tree).json(tree);
+                object["calls"] = self.branch(row, tree).json(tree, self.limit);
             }
             object
         };
@@ -293,12 +293,13 @@ impl Branch {
         }
     }
 
-    fn json(&self, tree: &CallTree) -> Json {
+    fn json(&self, tree: &CallTree, limit: f64) -> Json {
         let mut below: Vec<(&u32, &Branch)> = self.below.iter().collect();
+        below.retain(|(_, branch)| share(branch.weight, tree) >= limit);
         below.sort_by_key(|(_, branch)| std::cmp::Reverse(branch.weight));
         let each = below.into_iter().map(|(frame, branch)| {
             let it = tree.frame_at(*frame);
-            json!({"symbol": it.name, "binary": it.binary, "weight": branch.weight, "calls": branch.json(tree)})
+            json!({"symbol": it.name, "binary": it.binary, "weight": branch.weight, "calls": branch.json(tree, limit)})
         });
         each.collect()
     }

@@ -286,6 +286,9 @@ impl Agent {
                 ),
                 Err(error) => eprintln!("session {}: no trace was written: {error}", ended.session),
             }
+            for (_, error) in ended.not_removed {
+                eprintln!("session {}: {error}; later dumps try again", ended.session);
+            }
         }
         let ended = self.actor.report_ended();
         let count = &mut self.activity.commands;

@@ -2,8 +2,9 @@
 
 use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};
-use crate::check::tree::{BinaryOp, Expr, ExprKind, Show, Type};
-use crate::check::value::{constant, operation, read_string, string_constant};
+use crate::check::tree::{BinaryOp, CompareOp, Expr, ExprKind, Show, Type};
+use crate::check::value::{comparison, constant, operation, read_string, string_constant};
+use crate::lang::ast::Span;
 use kestrel_trace::layout::Space;
 
 /// Most bytes of a string without its NUL.
@@ -66,10 +67,7 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
         return checker.string(address?, max, space, usage.span);
     }
     let length = match checker.globals.infers_types {
-        true => {
-            let one = constant(1, Type::I64, bytes.span);
-            operation(BinaryOp::Subtract, Type::I64, length, one, bytes.span)
-        }
+        true => without_nul(checker, length, bytes.span),
         false => length,
     };
     let text = checker.string(address?, longest, space, usage.span)?;
@@ -100,4 +98,24 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
             "the length of this string must be known before the program runs",
         )),
     }
+}
+
+/// The bytes of a string that a length has room for: the NUL counts, and a length of 0 has room for nothing.
+fn without_nul(checker: &mut Checker<'_>, length: Expr, span: Span) -> Expr {
+    let (keep, length) = checker.in_variable("length", length);
+    let ty = length.ty.clone();
+    let zero = constant(0, ty, span);
+    let one = constant(1, Type::I64, span);
+    let kind = ExprKind::Ternary {
+        condition: Box::new(comparison(CompareOp::NotEqual, false, length.clone(), zero, span)),
+        then: Some(Box::new(operation(
+            BinaryOp::Subtract,
+            Type::I64,
+            length,
+            one,
+            span,
+        ))),
+        otherwise: Box::new(constant(0, Type::I64, span)),
+    };
+    checker.behind(vec![keep], Expr::new(kind, Type::I64, span), span)
 }

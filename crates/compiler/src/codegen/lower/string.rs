@@ -72,7 +72,7 @@ impl Lower<'_> {
         let taken = self.b.alu(AluOp::And, Bits::B64, taken, i64::from(bound));
         let result = self.b.vreg();
         self.b.assign(result, 1);
-        let (some, whole, join) = (self.b.block(), self.b.block(), self.b.block());
+        let (some, whole, short, join) = (self.b.block(), self.b.block(), self.b.block(), self.b.block());
         // Of no bytes it does not matter where they are.
         self.b.branch(Condition::Equal, taken, 0, join, some);
         self.b.switch_to(some);
@@ -88,7 +88,14 @@ impl Lower<'_> {
             true => Condition::SignedGreaterEqual,
             false => Condition::Equal,
         };
-        self.b.branch(is_read, result, 0, whole, join);
+        self.b.branch(is_read, result, 0, whole, short);
+        // A string may end before memory does that is not there.
+        self.b.switch_to(short);
+        let (to, size) = (self.b.slot_address(slot, 0), self.b.add(taken, 1));
+        let reader = self.string_reader(space);
+        let found = self.read_by(reader, &[to.into(), size.into(), address.into()]);
+        self.b.assign(result, found);
+        self.b.jump(join);
         self.b.switch_to(whole);
         let (to, from) = (self.b.slot_address(slot, 0), self.b.slot_address(bytes, 0));
         let size = self.b.add(taken, 1);

@@ -19,7 +19,10 @@ impl Lexer<'_> {
             return;
         };
         let packs = Rc::make_mut(&mut preprocessor.packs);
-        let mut pack = 0;
+        let mut pack = match words.trim().is_empty() {
+            true => 0,
+            false => preprocessor.pack,
+        };
         for word in words.split(',').map(str::trim) {
             match word {
                 "push" => {
@@ -33,7 +36,9 @@ impl Lexer<'_> {
                         .parse()
                         .ok()
                         .filter(|most| [0, 1, 2, 4, 8, 16].contains(most));
-                    pack = most.unwrap_or(pack);
+                    if let Some(most) = most {
+                        pack = most;
+                    }
                 }
             }
         }

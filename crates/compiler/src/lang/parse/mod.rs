@@ -9,6 +9,8 @@ mod item;
 mod statement;
 mod type_name;
 
+pub use type_name::is_type_word;
+
 use super::ast::{Expr, Probe, Script, Span, Spanned};
 use super::diag::Diagnostic;
 use super::lexer::{DefinedNames, Include, Lexer, Token, TokenKind, span};

@@ -12,6 +12,12 @@ pub(crate) const TYPE_WORDS: &[&str] = &[
     "__u64", "__s8", "__s16", "__s32", "__s64", "size_t", "ssize_t", "pid_t", "uid_t", "gid_t", "string",
 ];
 
+/// Whether a type's name is made of the language's own words: `uint8`, `unsigned int`.
+pub fn is_type_word(name: &str) -> bool {
+    let first = name.split_whitespace().next();
+    first.is_some_and(|first| TYPE_WORDS.contains(&first) || MANY.contains(&first))
+}
+
 /// Words of which several make one type.
 pub(super) const MANY: &[&str] = &[
     "unsigned", "signed", "char", "short", "int", "long", "double", "__int128",

@@ -40,6 +40,8 @@ const NEVER: &str = "/0/";
 /// Whether a text is such a line: `p` or `r`, perhaps with a name, then a place. A probe called `p` or `r` whose event is named with its kind
 /// (`p kprobe:vfs_read`), or has a block, is none.
 pub fn is_one(text: &str) -> bool {
+    // What is behind `#` is a remark.
+    let text = text.split('#').next().unwrap_or_default();
     let Some((head, rest)) = text.trim().split_once(char::is_whitespace) else {
         return false;
     };
