@@ -1,7 +1,7 @@
 //! Call stacks of a recording: perf report's call graph, folded lines, flame graphs; the options for them.
 
 use crate::exit::{Exit, Failure};
-use crate::output::{Format, write_file};
+use crate::output::{Format, losses, write_file};
 use crate::progress;
 use clap::{Args, ValueEnum};
 use kestrel::kernel::Host;
@@ -110,10 +110,16 @@ impl StackOptions {
         for remark in trace.symbols.user().remarks() {
             eprintln!("{}", shown(&remark));
         }
-        Ok(match tree.total() {
-            0 => Exit::Failed,
-            _ => Exit::Done,
-        })
+        // What is not in the files is in no figure, so it is said beside them.
+        let whole = losses::report_read(&trace.reader, trace.summary.as_ref());
+        if tree.total() == 0 {
+            eprintln!(
+                "kestrel: no record of {} that is asked for has a stack",
+                path.display()
+            );
+            return Ok(Exit::Failed);
+        }
+        Ok(whole)
     }
 
     /// Whether the trace's events have what is asked for.

@@ -337,6 +337,10 @@ impl Run {
             Callee::Helper if Helper(imm as u32) == helper::LOOP => {
                 let Arguments([count, function, context, ..]) = self.arguments(4)?;
                 let mut done = 0;
+                // `BPF_MAX_LOOPS`: more is refused with E2BIG.
+                if count > 1 << 23 {
+                    return self.returned(7_u64.wrapping_neg());
+                }
                 while done < count {
                     done += 1;
                     if self.call_back(machine, hook, function, &[done - 1, context])? != 0 {

@@ -345,6 +345,12 @@ impl Checker<'_> {
         set_from: &mut dyn FnMut(&mut Self, Expr) -> Vec<Statement>,
         span: Span,
     ) -> Vec<Statement> {
+        // As in `endless`: a range can be longer than the kernel repeats anything.
+        let length = match (from.constant(), to.constant()) {
+            (Some(from), Some(to)) => to.cast_signed().saturating_sub(from.cast_signed()),
+            _ => i64::MAX,
+        };
+        self.globals.divides |= length > LoopRange::MAX_INDEX && !self.globals.persistent;
         let first = self.hidden_variable("first", Type::I64);
         let value = |id| Expr::new(ExprKind::Variable(id), Type::I64, span);
         let distance = operation(BinaryOp::Subtract, Type::I64, to, value(first), span);

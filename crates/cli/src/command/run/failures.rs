@@ -46,7 +46,7 @@ fn message(failure: &Failure, times: u64) -> String {
         return format!("The index lies outside of the array: the element is read as 0.{often}");
     }
     if failure.helper == ENDLESS {
-        let what = "The loop was ended after 8,388,607 times, while its condition held: the kernel repeats nothing more often.";
+        let what = "The loop was ended after 8,388,607 times, before its condition or its range ended it: the kernel repeats nothing more often.";
         return format!("{what}{often}");
     }
     let (name, answer) = (failure.helper.name().unwrap_or("a helper"), failure.answer);

@@ -64,7 +64,16 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
             (true, Some(known)) => known.saturating_sub(1).clamp(1, longest.into()) as u32,
             _ => checker.limit(bytes, MAX.max(longest), "the length of a string")?,
         };
-        return checker.string(address?, max, space, usage.span);
+        // A string of a map, or one that was put together, has its own length: it is cut in a copy.
+        let text = match address? {
+            text if text.ty.is_string()
+                && matches!(text.kind, ExprKind::MapValue(_) | ExprKind::Sequence { .. }) =>
+            {
+                checker.in_memory(text)
+            }
+            other => other,
+        };
+        return checker.string(text, max, space, usage.span);
     }
     let length = match checker.globals.infers_types {
         true => without_nul(checker, length, bytes.span),

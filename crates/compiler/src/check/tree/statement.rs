@@ -75,6 +75,11 @@ pub enum LoopRange {
     Endless,
 }
 
+impl LoopRange {
+    /// Greatest index of an iteration: the kernel repeats at most 2^23 times (`BPF_MAX_LOOPS`).
+    pub const MAX_INDEX: i64 = (1 << 23) - 1;
+}
+
 /// A change of a map.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MapChange {

@@ -22,8 +22,7 @@ const LEFT: i16 = 8;
 const INSTANCE: i16 = 16;
 const CAPTURED: i16 = 24;
 
-/// Greatest index of an iteration: the kernel repeats at most 2^23 times (`BPF_MAX_LOOPS`).
-const MAX_TIMES: i64 = (1 << 23) - 1;
+const MAX_TIMES: i64 = LoopRange::MAX_INDEX;
 
 /// Registers of a callback function with the memory that its caller shares, and with the element.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +55,24 @@ impl Lower<'_> {
             what: "an element where no loop is at one",
             span,
         })
+    }
+
+    /// How often a helper is to repeat a loop: as often as it can, where that is too often, for it refuses more without a single iteration.
+    fn repeated(&mut self, times: Operand) -> Operand {
+        if matches!(times, Operand::Imm(known) if (0..=MAX_TIMES + 1).contains(&known)) {
+            return times;
+        }
+        let taken = self.b.vreg();
+        self.b.assign(taken, times);
+        let (many, on) = (self.b.cold_block(), self.b.block());
+        self.b
+            .branch(Condition::SignedGreater, taken, MAX_TIMES + 1, many, on);
+        self.b.switch_to(many);
+        self.ended_by_kernel();
+        self.b.assign(taken, MAX_TIMES);
+        self.b.jump(on);
+        self.b.switch_to(on);
+        taken.into()
     }
 
     /// `for (… : …) { body }`.
@@ -103,7 +120,7 @@ impl Lower<'_> {
                 self.b.helper(helper::FOR_EACH_MAP_ELEM, &arguments);
             }
             (LoopRange::Times(_) | LoopRange::Endless, times) => {
-                let times = times.unwrap_or(0.into());
+                let times = self.repeated(times.unwrap_or(0.into()));
                 let arguments = [times, function.into(), base.into(), 0.into()];
                 self.b.helper(helper::LOOP, &arguments);
             }
