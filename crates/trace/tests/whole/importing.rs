@@ -312,6 +312,49 @@ fn digest(path: &Path, most: usize) -> Result<(usize, bool), String> {
 }
 
 #[test]
+fn a_trace_dat_of_version_7_says_what_is_cut_and_what_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("trace.dat");
+    // Magic, version, byte order, size of a long, of a page; the compression and its version; the place of the list of sections.
+    let mut head = b"\x17\x08\x44tracing7\0\0\x08\0\x10\0\0zstd\x001.5\0".to_vec();
+    let list = head.len() as u64 + 8;
+    head.extend_from_slice(&list.to_le_bytes());
+    let section = |flags: u16, body: &[u8]| {
+        let mut bytes = [0_u16.to_le_bytes(), flags.to_le_bytes()].concat();
+        bytes.extend_from_slice(&0_u32.to_le_bytes());
+        bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(body);
+        bytes
+    };
+    let packed = [
+        9_u32.to_le_bytes().as_slice(),
+        &64_u32.to_le_bytes(),
+        b"not zstd!",
+    ]
+    .concat();
+    for (rest, expected) in [
+        (
+            vec![],
+            "it was truncated: it has 35 bytes, and its list of sections is at byte 35",
+        ),
+        (
+            section(0, &[0; 32])[..20].to_vec(),
+            "the section at byte 35 was truncated",
+        ),
+        (
+            section(1, &packed),
+            "the compressed section at byte 35 is damaged",
+        ),
+    ] {
+        std::fs::write(&file, [head.as_slice(), &rest].concat()).unwrap();
+        let why = digest(&file, 1).unwrap_err();
+        assert!(why.contains(expected), "{why}");
+        // One place in the file, not two.
+        assert_eq!(why.matches("at byte").count(), 1, "{why}");
+    }
+}
+
+#[test]
 fn what_is_cut_says_so() {
     for format in ["perf-data", "trace-dat"] {
         let (dir, file, exported) = sample_as(format);

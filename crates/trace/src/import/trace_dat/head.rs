@@ -128,7 +128,9 @@ impl Head {
             let there = size.min(length);
             let start = bytes(file, length, 0, there).ok_or("its beginning cannot be read")?;
             let mut input = Input::new(&start);
-            let read = TracingData::begin(&mut input).and_then(|data| {
+            let placed = |why: String, input: &Input<'_>| format!("{why}, at byte {}", input.at());
+            let read = TracingData::begin(&mut input);
+            let read = read.map_err(|why| placed(why, &input)).and_then(|data| {
                 let mut head = Self {
                     page: data.page,
                     data,
@@ -136,7 +138,8 @@ impl Head {
                     ..Self::default()
                 };
                 match head.data.version.as_str() {
-                    "6" => head.whole(&mut input, file, length)?,
+                    "6" => (head.whole(&mut input, file, length)).map_err(|why| placed(why, &input))?,
+                    // Its sections have places of their own, which the sentences name.
                     "7" => head.sections(&mut input, file, length)?,
                     other => return Err(format!("it is of version {other}; versions 6 and 7 are read")),
                 }
@@ -145,7 +148,7 @@ impl Head {
             match read {
                 // What describes it may be longer than what was read.
                 Err(_) if there < length.min(MAX) => size = size.saturating_mul(8).min(MAX),
-                Err(why) => return Err(format!("{why}, at byte {}", input.at())),
+                Err(why) => return Err(why),
                 Ok(head) => return Ok(head),
             }
         }
@@ -320,23 +323,37 @@ impl Head {
 
     /// The number and the body of a section.
     fn section(&self, file: &File, length: u64, at: u64) -> Result<(u16, Vec<u8>), String> {
-        let read = || {
+        // The list of sections is the last thing that trace-cmd writes: without it nothing says where the records are.
+        if at >= length {
+            return Err(format!(
+                "it was truncated: it has {length} bytes, and its list of sections is at byte {at}"
+            ));
+        }
+        let head = || {
             let head = bytes(file, length, at, SECTION)?;
             let mut input = Input::new(&head);
-            let (number, flags, _name, size) = (input.u16()?, input.u16()?, input.u32()?, input.u64()?);
+            Some((input.u16()?, input.u16()?, input.u32()?, input.u64()?))
+        };
+        let body = head().and_then(|(number, flags, _name, size)| {
             let body = bytes(file, length, at + SECTION, size)?;
-            if flags & 1 == 0 {
-                return Some((number, body));
-            }
+            Some((number, flags, body))
+        });
+        let (number, flags, body) =
+            body.ok_or_else(|| format!("the section at byte {at} was truncated, or its size is damaged"))?;
+        if flags & 1 == 0 {
+            return Ok((number, body));
+        }
+        let unpack = || {
             let mut input = Input::new(&body);
             let (packed, size) = (input.u32()?, input.u32()?);
             let packed = input.take(packed as usize)?;
             if u64::from(size) > MAX {
                 return None;
             }
-            Some((number, self.packed.unpack(packed, size as usize)?))
+            self.packed.unpack(packed, size as usize)
         };
-        read().ok_or_else(|| format!("the section at byte {at} is not whole"))
+        let text = unpack().ok_or_else(|| format!("the compressed section at byte {at} is damaged"))?;
+        Ok((number, text))
     }
 
     /// Takes an option that both versions have.
