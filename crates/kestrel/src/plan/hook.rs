@@ -155,7 +155,8 @@ impl Hook {
             instances,
             first_record_id: 0,
             merged_probes: 1,
-            records: rows.iter().map(|row| row.records).sum(),
+            // More than a trace has room for is refused when numbers are given out.
+            records: rows.iter().fold(0, |sum, row| sum.saturating_add(row.records)),
             handlers: rows,
             strategies,
             optional,

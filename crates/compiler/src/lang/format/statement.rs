@@ -203,6 +203,13 @@ fn assigning(op: BinaryOp) -> &'static str {
         BinaryOp::BitAnd => "&=",
         BinaryOp::BitOr => "|=",
         BinaryOp::BitXor => "^=",
-        _ => "=",
+        BinaryOp::Equal
+        | BinaryOp::NotEqual
+        | BinaryOp::Less
+        | BinaryOp::LessEqual
+        | BinaryOp::Greater
+        | BinaryOp::GreaterEqual
+        | BinaryOp::And
+        | BinaryOp::Or => "=",
     }
 }

@@ -37,23 +37,25 @@ fn name(instance: &Instance) -> &str {
 /// A program that does nothing on the formatted tracepoint of a system call whose strings the kernel reads for that tracepoint (6.19): the hook's own programs, which are attached
 /// elsewhere, then find them in memory. On the raw tracepoint they run later because they are attached later.
 fn reading(hook: &Hook, strategy: &PlannedStrategy, catalog: &Catalog) -> Result<Links> {
-    let ([one], false) = (
-        hook.instances.as_slice(),
-        strategy.mechanism.formatted() != Formatted::No,
-    ) else {
+    if strategy.mechanism.formatted() != Formatted::No {
         return Ok(Links::default());
-    };
-    let Some(event) = read_for(catalog, &one.name) else {
+    }
+    let instances = hook.instances.iter();
+    let events: Vec<_> = instances.filter_map(|one| read_for(catalog, &one.name)).collect();
+    let Some((group, name)) = events.first() else {
         return Ok(Links::default());
     };
     let mut asm = Assembler::new();
     asm.mov(Reg::R0, 0).exit();
     let code = asm.finish().map_err(|error| Error::Compile {
-        event: one.name.clone(),
+        event: format!("{group}:{name}"),
         why: error.to_string(),
     })?;
     let nothing = Program::load(&ProgramSpec::new("k_read", ProgramKind::Tracepoint, &code, &[]))?;
     let mut links = Links::default();
-    links.tracepoint(&nothing, &catalog.tracefs()?, event, 0)?;
+    let tracefs = catalog.tracefs()?;
+    for event in events {
+        links.tracepoint(&nothing, &tracefs, event, 0)?;
+    }
     Ok(links)
 }
