@@ -1,7 +1,7 @@
 //! Any bytes as the kernel's types: reading, finding, walking and spelling them.
 #![no_main]
 
-use kestrel_bpf::btf::{Btf, Kind, TypeId};
+use kestrel_bpf::btf::{Btf, BtfKind, TypeId};
 use libfuzzer_sys::fuzz_target;
 
 /// A header that nobody can object to, before so many bytes of types and the rest as strings.
@@ -47,5 +47,5 @@ fn walk(data: &[u8]) {
     for function in btf.functions() {
         _ = btf.prototype(&function);
     }
-    _ = btf.find(Kind::Struct, "task_struct");
+    _ = btf.find(BtfKind::Struct, "task_struct");
 }

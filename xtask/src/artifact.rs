@@ -43,12 +43,12 @@ pub(crate) struct Executable {
 struct Message {
     reason: String,
     executable: Option<PathBuf>,
-    target: Option<Target>,
+    target: Option<CargoTarget>,
     package_id: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Target {
+struct CargoTarget {
     name: String,
     kind: Vec<String>,
 }

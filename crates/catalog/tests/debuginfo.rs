@@ -1,7 +1,7 @@
 //! Debug information as compilers write it, and as nobody does.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use kestrel_bpf::btf::{Btf, Kind, Type};
+use kestrel_bpf::btf::{Btf, BtfKind, Type};
 use kestrel_catalog::debuginfo::{DebugInfo, Described, Line, ParameterPlace, Signature};
 use kestrel_catalog::executable::{Executable, Executables};
 use object::write::{Object as Elf, SectionId};
@@ -74,7 +74,7 @@ fn described(file: &Executable, name: &str) -> (Described, Signature) {
 }
 
 fn member(types: &Btf, of: &str, name: &str) -> (u32, Option<u32>, u64) {
-    let id = types.find(Kind::Struct, of).expect(of);
+    let id = types.find(BtfKind::Struct, of).expect(of);
     let composite = types.composite(id).unwrap();
     let found = composite
         .members()
@@ -104,7 +104,7 @@ fn check(file: &Executable) {
     assert_eq!(signature.returned, "int");
     let types = &known.types;
     assert_eq!(
-        types.size_of(types.find(Kind::Struct, "outer").unwrap()),
+        types.size_of(types.find(BtfKind::Struct, "outer").unwrap()),
         Some(48)
     );
     assert_eq!(member(types, "outer", "name"), (0, None, 8));
@@ -115,7 +115,7 @@ fn check(file: &Executable) {
     assert_eq!(member(types, "inner", "high"), (3, Some(5), 1));
     assert_eq!(member(types, "inner", "tail"), (16, None, 2));
     // What has no name in a struct is found through it.
-    let outer = types.find(Kind::Struct, "outer").unwrap();
+    let outer = types.find(BtfKind::Struct, "outer").unwrap();
     assert_eq!(types.find_member(outer, "real").unwrap().offset(), 28);
     assert_eq!(types.enumerator("NONE").unwrap().value, -1);
     let Type::Ptr(to) = types.resolved(signature.parameters[0].ty) else {

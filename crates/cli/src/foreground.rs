@@ -252,12 +252,12 @@ pub(crate) fn hint_if_no_event(came: u64, session: &Session, target: &ProcessFil
 
 /// Detaches a session; slow detaching goes on in a background process, which is reported.
 pub(crate) fn detach(session: &mut Session) {
-    let apart = session.detach_apart();
-    if apart > 0 {
+    let remaining = session.detach_in_background();
+    if remaining > 0 {
         remark!(
             "{} {} masked and being detached in the background (process {}): the kernel takes its time for each",
-            counted(apart as u64, "hook"),
-            are(apart as u64),
+            counted(remaining as u64, "hook"),
+            are(remaining as u64),
             CLOSER.to_string_lossy()
         );
     }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use kestrel_bpf::btf::write::Builder;
-use kestrel_bpf::btf::{Btf, Kind, TypeId};
+use kestrel_bpf::btf::{Btf, BtfKind, TypeId};
 use kestrel_compiler::definition::overlay;
 use kestrel_compiler::lang::ast::{Definition, Item};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
@@ -91,8 +91,8 @@ fn of_the_types(types: &Btf) -> Vec<String> {
     let mut out = Vec::new();
     for (kind, word, name) in STRUCTS
         .iter()
-        .map(|name| (Kind::Struct, "struct", *name))
-        .chain([(Kind::Union, "union", "either")])
+        .map(|name| (BtfKind::Struct, "struct", *name))
+        .chain([(BtfKind::Union, "union", "either")])
     {
         let id = types.find(kind, name).unwrap();
         out.push(format!("{word} {name} {}", types.size_of(id).unwrap()));
@@ -197,7 +197,7 @@ fn enumerations_have_values_and_the_least_size_that_holds_them() {
         );
     }
     for (name, size) in [("small", 4), ("large", 8), ("negative", 4)] {
-        let id = types.find(Kind::Enum, name).unwrap();
+        let id = types.find(BtfKind::Enum, name).unwrap();
         assert_eq!(types.size_of(id), Some(size), "{name}");
     }
 }
@@ -220,10 +220,16 @@ fn the_scripts_types_lie_over_the_kernels() {
                 struct file { char mine; };";
     let (types, found) = defined(text, Some(&base));
     assert_eq!(found, []);
-    let own = types.find(Kind::Struct, "own").unwrap();
+    let own = types.find(BtfKind::Struct, "own").unwrap();
     assert_eq!(types.size_of(own), Some(16 + 16 + 8 + 8 + 4 + 12 * 4 + 4));
-    assert_eq!(types.size_of(types.find(Kind::Struct, "file").unwrap()), Some(1));
-    assert_eq!(types.size_of(types.find(Kind::Struct, "task").unwrap()), Some(16));
+    assert_eq!(
+        types.size_of(types.find(BtfKind::Struct, "file").unwrap()),
+        Some(1)
+    );
+    assert_eq!(
+        types.size_of(types.find(BtfKind::Struct, "task").unwrap()),
+        Some(16)
+    );
     let place = |ty: TypeId, name: &str| types.find_member(ty, name).unwrap();
     let inside = place(own, "inside");
     assert_eq!(place(inside.ty, "start").bit_offset, 64);

@@ -5,7 +5,7 @@
 
 mod kernel;
 
-use kestrel_bpf::btf::{Btf, Kind};
+use kestrel_bpf::btf::{Btf, BtfKind};
 use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::context::{Context, EventField, Source, ValueType};
 use kestrel_compiler::lang::diag::{Style, has_errors, render};
@@ -92,10 +92,10 @@ fn every_member_of_a_thousand_structs() {
     let mut reads = 0;
     let structs = btf
         .ids()
-        .filter(|id| btf.kind(*id) == Some(Kind::Struct) && !btf.name(*id).is_empty());
+        .filter(|id| btf.kind(*id) == Some(BtfKind::Struct) && !btf.name(*id).is_empty());
     for id in structs.step_by(5).take(1000) {
         let name = btf.name(id);
-        if btf.find(Kind::Struct, name) != Some(id) {
+        if btf.find(BtfKind::Struct, name) != Some(id) {
             continue; // another struct of that name comes first
         }
         for member in btf.member_names(id) {

@@ -101,7 +101,7 @@ fn blob(host: &Host, name: &str) -> Result<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kestrel_bpf::btf::Kind;
+    use kestrel_bpf::btf::BtfKind;
 
     #[test]
     fn a_kernel_without_types_says_so() {
@@ -118,7 +118,7 @@ mod tests {
         let read = std::fs::read("/sys/kernel/btf/vmlinux").unwrap();
         assert!(mapped == read);
         let btf = load(&Host::default()).unwrap();
-        assert!(btf.find(Kind::Struct, "task_struct").is_some());
+        assert!(btf.find(BtfKind::Struct, "task_struct").is_some());
     }
 
     #[test]

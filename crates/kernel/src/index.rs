@@ -469,7 +469,7 @@ mod tests {
         let file = host.path(PLACE).join("directory");
         let found = || {
             let btf = parsed(&host, types.clone()).unwrap();
-            btf.find(kestrel_bpf::btf::Kind::Struct, "some_structure_77")
+            btf.find(kestrel_bpf::btf::BtfKind::Struct, "some_structure_77")
                 .unwrap()
         };
         let first = found();

@@ -5,7 +5,7 @@
 )]
 
 use kestrel_bpf::asm::Assembler;
-use kestrel_bpf::btf::{Kind, TypeId};
+use kestrel_bpf::btf::{BtfKind, TypeId};
 use kestrel_bpf::code::{Code, MapRef};
 use kestrel_bpf::helper;
 use kestrel_bpf::isa::{Atomic, Cond, Reg, Size, Width};
@@ -174,7 +174,7 @@ fn function_entries_and_exits_are_counted() {
     let Some(features) = with(Feature::Fentry) else {
         return;
     };
-    let id = features.btf().unwrap().find(Kind::Func, FUNCTION).unwrap();
+    let id = features.btf().unwrap().find(BtfKind::Func, FUNCTION).unwrap();
     let ways = [
         (ProgramKind::FunctionEntry(id), AttachType::TRACE_FENTRY),
         (ProgramKind::FunctionExit(id), AttachType::TRACE_FEXIT),

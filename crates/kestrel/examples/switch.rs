@@ -29,7 +29,7 @@ use kestrel::session::store::Store;
 use kestrel::table::TableFile;
 use kestrel::tail::Live;
 use kestrel_bpf::asm::Assembler;
-use kestrel_bpf::btf::Kind;
+use kestrel_bpf::btf::BtfKind;
 use kestrel_bpf::isa::Reg::R0;
 
 /// The hook that everything is measured on.
@@ -95,7 +95,7 @@ fn empty(catalog: &Catalog) -> Result<(Program, Link)> {
     let code = assembler.finish()?;
     let id = catalog
         .types()?
-        .find(Kind::Typedef, TYPED)
+        .find(BtfKind::Typedef, TYPED)
         .ok_or("the kernel's types do not know the tracepoint")?;
     let program = Program::load(&ProgramSpec::new(
         "empty",

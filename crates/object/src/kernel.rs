@@ -1,6 +1,6 @@
 //! Kernel names that objects refer to: types, functions, variables, addresses; read when first needed.
 
-use kestrel_bpf::btf::{Btf, Kind, TypeId};
+use kestrel_bpf::btf::{Btf, BtfKind, TypeId};
 use kestrel_catalog::code::CodeCache;
 use kestrel_catalog::facts::Facts;
 use kestrel_catalog::{Error, Result};
@@ -37,7 +37,7 @@ impl Kernel {
     }
 
     /// Something of the kernel's types, its own first, then those of modules; `module:name` asks for a module's.
-    pub(super) fn find(&self, kind: Kind, name: &str) -> Result<Option<Found>> {
+    pub(super) fn find(&self, kind: BtfKind, name: &str) -> Result<Option<Found>> {
         let types = self.known.types()?;
         let (wanted, name) = match name.split_once(':') {
             Some((module, name)) => (Some(module), name),

@@ -64,7 +64,7 @@ impl Pairs {
         let (mut pairs, rest) = match parts.as_slice() {
             [one] => (counterparts(one, events, &named)?, &[][..]),
             [begin, end, rest @ ..] if is_pattern(begin) && is_pattern(end) => {
-                let pairs = alike(begin, end, events, &named)?;
+                let pairs = same_star(begin, end, events, &named)?;
                 let pairs = pairs.ok_or_else(|| {
                     wrong("each of two patterns has one `*`, for the same part of both names")
                 })?;
@@ -160,7 +160,7 @@ fn exchanged(name: &str, from: &str, to: &str) -> Option<String> {
 }
 
 /// Events that have the same where the patterns have `*`; none where the patterns are others.
-fn alike(begin: &str, end: &str, events: &[EventClass], named: &Named) -> Result<Option<Vec<Pair>>> {
+fn same_star(begin: &str, end: &str, events: &[EventClass], named: &Named) -> Result<Option<Vec<Pair>>> {
     let star = |text: &str| {
         let (before, after) = text.split_once('*')?;
         (!is_pattern(before) && !is_pattern(after)).then(|| (before.to_owned(), after.to_owned()))

@@ -8,7 +8,7 @@ use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::{Field, FieldPlace, FieldType};
 use kestrel_trace::record::Record;
 use kestrel_trace::syscall::shape::{CONTROL, Shape, Width};
-use kestrel_trace::syscall::{Kind, Length, Reading, When};
+use kestrel_trace::syscall::{ArgumentKind, Length, Reading, When};
 use kestrel_trace::value::Value;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -411,7 +411,7 @@ impl<'r> RecordWithArguments<'r> {
             Pointer::Argument { place, part: 0 } => self.kind(self.argument(place)),
             _ => None,
         };
-        !self.is_return && piece.is_text && kind.is_none_or(|kind| kind == Some(Kind::Text))
+        !self.is_return && piece.is_text && kind.is_none_or(|kind| kind == Some(ArgumentKind::Text))
     }
 
     /// Whether memory was to be read there that was not there. What a call is given and is not there at the return may have been at the entry.
@@ -469,7 +469,7 @@ impl<'r> RecordWithArguments<'r> {
     }
 
     /// The kind of the argument at a place, where the call is known.
-    fn kind(&self, place: usize) -> Option<Option<Kind>> {
+    fn kind(&self, place: usize) -> Option<Option<ArgumentKind>> {
         let parameter = self.signature?.parameters.get(place);
         Some(parameter.and_then(|it| it.kind))
     }
@@ -477,7 +477,7 @@ impl<'r> RecordWithArguments<'r> {
     /// Where the pointer to a part of an argument's memory lies.
     fn pointer(&self, place: usize, part: usize) -> Option<Word> {
         let shape = match self.kind(self.argument(place)) {
-            Some(Some(Kind::Pointed(pointed))) => pointed.shape,
+            Some(Some(ArgumentKind::Pointed(pointed))) => pointed.shape,
             _ => return None,
         };
         let behind = part.checked_sub(1)?;

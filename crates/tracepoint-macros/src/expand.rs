@@ -228,10 +228,13 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
 fn described(field: &Field) -> TokenStream {
     let name = text(&field.name);
     let (kind, c_type) = match &field.ty {
-        FieldType::Str => (code!(::kestrel_tracepoint::Kind::String), code!("char")),
-        FieldType::Bytes => (code!(::kestrel_tracepoint::Kind::Bytes), code!("unsigned char")),
+        FieldType::Str => (code!(::kestrel_tracepoint::FieldKind::String), code!("char")),
+        FieldType::Bytes => (
+            code!(::kestrel_tracepoint::FieldKind::Bytes),
+            code!("unsigned char"),
+        ),
         FieldType::CharArray(size) => (
-            code!(::kestrel_tracepoint::Kind::Text { size: #size }),
+            code!(::kestrel_tracepoint::FieldKind::Text { size: #size }),
             code!("char"),
         ),
         FieldType::Rust(ty) => (

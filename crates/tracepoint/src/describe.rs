@@ -3,7 +3,7 @@
 //! A note's owner is `kestrel`, its type 1, and it is part of what is loaded of the program, so that `strip` leaves it. It holds strings that each end in a NUL: group, name, print
 //! format, and for each field `NAME TYPE C TYPE`, where the type is one of `u8` … `i64`, `f32`, `f64`, `bool`, `str`, `bytes`, `char[N]`, `u16[N]`. NULs fill the rest.
 
-use crate::value::{Definition, Field, Kind};
+use crate::value::{Definition, Field, FieldKind};
 
 /// Bytes of a description, at most.
 const MAX: usize = 4096;
@@ -47,15 +47,15 @@ impl Text {
         self.push(letter).number(size as u16 * 8)
     }
 
-    const fn kind(self, kind: Kind) -> Self {
+    const fn kind(self, kind: FieldKind) -> Self {
         match kind {
-            Kind::Integer { size, signed } => self.integer(size, signed),
-            Kind::Float { size } => self.push("f").number(size as u16 * 8),
-            Kind::Bool => self.push("bool"),
-            Kind::Text { size } => self.push("char[").number(size).push("]"),
-            Kind::String => self.push("str"),
-            Kind::Bytes => self.push("bytes"),
-            Kind::Array { size, signed, count } => {
+            FieldKind::Integer { size, signed } => self.integer(size, signed),
+            FieldKind::Float { size } => self.push("f").number(size as u16 * 8),
+            FieldKind::Bool => self.push("bool"),
+            FieldKind::Text { size } => self.push("char[").number(size).push("]"),
+            FieldKind::String => self.push("str"),
+            FieldKind::Bytes => self.push("bytes"),
+            FieldKind::Array { size, signed, count } => {
                 self.integer(size, signed).push("[").number(count).push("]")
             }
         }

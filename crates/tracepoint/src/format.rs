@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::events::events;
-use crate::value::{Field, Kind};
+use crate::value::{Field, FieldKind};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -29,7 +29,7 @@ impl Event {
         text.push('\n');
         let mut offset = 8_u32;
         for field in self.fields() {
-            let Place { size, align, signed } = place(field.kind);
+            let FieldRoom { size, align, signed } = place(field.kind);
             offset = offset.next_multiple_of(align);
             line(&mut text, &declaration(field), (offset, size), signed);
             offset += size;
@@ -48,32 +48,34 @@ fn line(text: &mut String, field: &str, (offset, size): (u32, u32), signed: bool
     );
 }
 
-struct Place {
+struct FieldRoom {
     size: u32,
     align: u32,
     signed: bool,
 }
 
-fn place(kind: Kind) -> Place {
+fn place(kind: FieldKind) -> FieldRoom {
     let (size, align, signed) = match kind {
-        Kind::Integer { size, signed } => (u32::from(size), u32::from(size), signed),
-        Kind::Float { size } => (u32::from(size), u32::from(size), true),
-        Kind::Bool => (1, 1, false),
-        Kind::Text { size } => (u32::from(size), 1, false),
+        FieldKind::Integer { size, signed } => (u32::from(size), u32::from(size), signed),
+        FieldKind::Float { size } => (u32::from(size), u32::from(size), true),
+        FieldKind::Bool => (1, 1, false),
+        FieldKind::Text { size } => (u32::from(size), 1, false),
         // Where it is in the record, and how long.
-        Kind::String | Kind::Bytes => (4, 4, false),
-        Kind::Array { size, signed, count } => (u32::from(size) * u32::from(count), u32::from(size), signed),
+        FieldKind::String | FieldKind::Bytes => (4, 4, false),
+        FieldKind::Array { size, signed, count } => {
+            (u32::from(size) * u32::from(count), u32::from(size), signed)
+        }
     };
-    Place { size, align, signed }
+    FieldRoom { size, align, signed }
 }
 
 /// `char comm[16]`, `__data_loc char[] path`, `pid_t pid`.
 fn declaration(field: &Field) -> String {
     let Field { name, c_type, kind } = field;
     match kind {
-        Kind::String | Kind::Bytes => format!("__data_loc {c_type}[] {name}"),
-        Kind::Text { size } => format!("{c_type} {name}[{size}]"),
-        Kind::Array { count, .. } => format!("{c_type} {name}[{count}]"),
+        FieldKind::String | FieldKind::Bytes => format!("__data_loc {c_type}[] {name}"),
+        FieldKind::Text { size } => format!("{c_type} {name}[{size}]"),
+        FieldKind::Array { count, .. } => format!("{c_type} {name}[{count}]"),
         _ => format!("{c_type} {name}"),
     }
 }
@@ -114,7 +116,7 @@ fn conversion(field: &Field, style: Style) -> (String, String) {
         }
     );
     match field.kind {
-        Kind::Integer { size, signed } => {
+        FieldKind::Integer { size, signed } => {
             let long = if size == 8 { "ll" } else { "" };
             let letter = match (style.is_hexadecimal, signed) {
                 (true, _) => "x",
@@ -123,15 +125,15 @@ fn conversion(field: &Field, style: Style) -> (String, String) {
             };
             (format!("%{flags}{long}{letter}"), plain)
         }
-        Kind::Float { .. } => (format!("%{flags}g"), plain),
-        Kind::Bool => (format!("%{flags}d"), plain),
-        Kind::Text { .. } => (format!("%{flags}s"), plain),
-        Kind::String => (format!("%{flags}s"), format!("__get_str({name})")),
-        Kind::Bytes => (
+        FieldKind::Float { .. } => (format!("%{flags}g"), plain),
+        FieldKind::Bool => (format!("%{flags}d"), plain),
+        FieldKind::Text { .. } => (format!("%{flags}s"), plain),
+        FieldKind::String => (format!("%{flags}s"), format!("__get_str({name})")),
+        FieldKind::Bytes => (
             "%s".to_owned(),
             format!("__print_array(__get_dynamic_array({name}), __get_dynamic_array_len({name}), 1)"),
         ),
-        Kind::Array { size, count, .. } => (
+        FieldKind::Array { size, count, .. } => (
             "%s".to_owned(),
             format!("__print_array(REC->{name}, {count}, {size})"),
         ),

@@ -118,7 +118,9 @@ mod api {
     #[cfg(feature = "std")]
     pub use crate::recorder::{Mode, Options, RECORD, Recorded, Recorder, keep};
     pub use crate::usdt::hit;
-    pub use crate::value::{Argument, AsField, Definition, Field, FieldType, Kind, Value, cut, is_argument};
+    pub use crate::value::{
+        Argument, AsField, Definition, Field, FieldKind, FieldType, Value, cut, is_argument,
+    };
     #[cfg(feature = "std")]
     pub use crate::watch::{look, watch};
     /// For [`events!`].

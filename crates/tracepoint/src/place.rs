@@ -1,6 +1,6 @@
 //! Where the fields of an event lie in a record, computed when the program is compiled, and a record's bytes as they are filled.
 
-use crate::value::{Field, Kind};
+use crate::value::{Field, FieldKind};
 use kestrel_layout::packet::CAPACITY;
 use kestrel_layout::record::{COUNT, PAYLOAD, Shape, most, place};
 use std::marker::PhantomData;
@@ -20,19 +20,19 @@ pub struct Places<const N: usize> {
 }
 
 /// The shape of a field in the fixed part.
-const fn shape(kind: Kind) -> Shape {
+const fn shape(kind: FieldKind) -> Shape {
     let (size, align) = match kind {
-        Kind::Integer { size, .. } | Kind::Float { size } => (size as u32, size as u32),
-        Kind::Bool => (1, 1),
-        Kind::Text { size } => (size as u32, 1),
-        Kind::String | Kind::Bytes => return COUNT,
-        Kind::Array { size, count, .. } => (size as u32 * count as u32, size as u32),
+        FieldKind::Integer { size, .. } | FieldKind::Float { size } => (size as u32, size as u32),
+        FieldKind::Bool => (1, 1),
+        FieldKind::Text { size } => (size as u32, 1),
+        FieldKind::String | FieldKind::Bytes => return COUNT,
+        FieldKind::Array { size, count, .. } => (size as u32 * count as u32, size as u32),
     };
     Shape { size, align }
 }
 
-const fn is_variable(kind: Kind) -> bool {
-    matches!(kind, Kind::String | Kind::Bytes)
+const fn is_variable(kind: FieldKind) -> bool {
+    matches!(kind, FieldKind::String | FieldKind::Bytes)
 }
 
 /// Where the fixed part of a record of these fields ends, and the most bytes of its variable fields.

@@ -6,7 +6,7 @@
 
 use crate::value::Definition;
 #[cfg(patched_keys)]
-use crate::value::{Field, Kind};
+use crate::value::{Field, FieldKind};
 use core::sync::atomic::AtomicU16;
 
 /// Arguments of a probe, at most: as many as tracers take.
@@ -56,9 +56,9 @@ impl Text {
 
 /// How many arguments a field is: bytes are two, where they are and how many.
 #[cfg(patched_keys)]
-pub(crate) const fn arguments_of(kind: Kind) -> usize {
+pub(crate) const fn arguments_of(kind: FieldKind) -> usize {
     match kind {
-        Kind::Bytes => 2,
+        FieldKind::Bytes => 2,
         _ => 1,
     }
 }
@@ -78,7 +78,7 @@ const fn text((group, name): (&str, &str), fields: &[Field]) -> Text {
         let mut part = 0;
         while part < arguments_of(kind) && argument < ARGUMENTS {
             let sign = match kind {
-                Kind::Integer { signed: true, .. } => "-",
+                FieldKind::Integer { signed: true, .. } => "-",
                 _ => "",
             };
             let space = if argument == 0 { "" } else { " " };

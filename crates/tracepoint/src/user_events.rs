@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::events::events;
 use crate::record::Record;
 use crate::thread;
-use crate::value::{Field, Kind, Value};
+use crate::value::{Field, FieldKind, Value};
 use std::fs::File;
 use std::io::{IoSlice, Write};
 use std::os::fd::AsRawFd;
@@ -25,7 +25,7 @@ const BIT: u8 = 0;
 
 /// `struct user_reg`, which is packed.
 #[derive(Default)]
-struct Request {
+struct UserReg {
     enable_address: u64,
     name: u64,
 }
@@ -34,7 +34,7 @@ struct Request {
 const SIZE: usize = 28;
 const INDEX: usize = 24;
 
-impl Request {
+impl UserReg {
     /// `size u32, enable_bit u8, enable_size u8, flags u16, enable_addr u64, name_args u64, write_index u32`.
     fn bytes(&self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
@@ -82,7 +82,7 @@ pub(crate) fn register() {
 fn known(file: &File, event: &'static Event) -> Option<Known> {
     let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
     let text = definition(event.group(), event.name(), event.fields()) + "\0";
-    let request = Request {
+    let request = UserReg {
         enable_address: word.as_ptr().addr() as u64,
         name: text.as_ptr().addr() as u64,
     };
@@ -149,16 +149,16 @@ fn write(mut file: &File, index: u32, record: &Record<'_>) {
 fn definition(group: &str, name: &str, fields: &[Field]) -> String {
     let field = |field: &Field| {
         let ty = match field.kind {
-            Kind::Integer { size, signed } => {
+            FieldKind::Integer { size, signed } => {
                 format!("{}{}", if signed { 's' } else { 'u' }, u32::from(size) * 8)
             }
             // The kernel has no floats: the bits of one of 8 bytes.
-            Kind::Float { .. } => "u64".to_owned(),
-            Kind::Bool => "u8".to_owned(),
-            Kind::Text { size } => format!("char[{size}]"),
-            Kind::String => "__rel_loc char[]".to_owned(),
-            Kind::Bytes => "__rel_loc unsigned char[]".to_owned(),
-            Kind::Array { size, count, .. } => {
+            FieldKind::Float { .. } => "u64".to_owned(),
+            FieldKind::Bool => "u8".to_owned(),
+            FieldKind::Text { size } => format!("char[{size}]"),
+            FieldKind::String => "__rel_loc char[]".to_owned(),
+            FieldKind::Bytes => "__rel_loc unsigned char[]".to_owned(),
+            FieldKind::Array { size, count, .. } => {
                 format!("unsigned char[{}]", u32::from(size) * u32::from(count))
             }
         };
@@ -171,14 +171,14 @@ fn definition(group: &str, name: &str, fields: &[Field]) -> String {
 }
 
 /// Bytes of a field where it stands.
-fn size(kind: Kind) -> usize {
+fn size(kind: FieldKind) -> usize {
     match kind {
-        Kind::Integer { size, .. } => usize::from(size),
-        Kind::Float { .. } => 8,
-        Kind::Bool => 1,
-        Kind::Text { size } => usize::from(size),
-        Kind::String | Kind::Bytes => 4,
-        Kind::Array { size, count, .. } => usize::from(size) * usize::from(count),
+        FieldKind::Integer { size, .. } => usize::from(size),
+        FieldKind::Float { .. } => 8,
+        FieldKind::Bool => 1,
+        FieldKind::Text { size } => usize::from(size),
+        FieldKind::String | FieldKind::Bytes => 4,
+        FieldKind::Array { size, count, .. } => usize::from(size) * usize::from(count),
     }
 }
 
@@ -206,7 +206,7 @@ fn payload(fields: &[Field], values: &[Value<'_>]) -> Vec<u8> {
             Value::Signed(value) => bytes.extend_from_slice(&value.to_le_bytes()[..size.min(8)]),
             Value::Float(value) => bytes.extend_from_slice(&value.to_bits().to_le_bytes()),
             Value::Bool(value) => bytes.push(u8::from(value)),
-            Value::Text(text) if field.kind == Kind::String => {
+            Value::Text(text) if field.kind == FieldKind::String => {
                 // A NUL ends it for the kernel.
                 let text = text.split('\0').next().unwrap_or_default();
                 let word = far(bytes.len(), text.as_bytes(), true);
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::value::FieldType;
 
-    fn field(name: &'static str, kind: Kind) -> Field {
+    fn field(name: &'static str, kind: FieldKind) -> Field {
         Field {
             name,
             kind,
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_request_is_laid_out_as_the_kernels_header_has_it() {
-        let request = Request {
+        let request = UserReg {
             enable_address: 0x1122_3344_5566_7788,
             name: 0x99,
         };
@@ -258,13 +258,13 @@ mod tests {
     #[test]
     fn fields_are_declared_and_written_in_their_order() {
         let fields = [
-            field("path", Kind::String),
+            field("path", FieldKind::String),
             field("status", <u16 as FieldType>::KIND),
             field("balance", <i32 as FieldType>::KIND),
             field("load", <f32 as FieldType>::KIND),
-            field("ok", Kind::Bool),
-            field("comm", Kind::Text { size: 4 }),
-            field("body", Kind::Bytes),
+            field("ok", FieldKind::Bool),
+            field("comm", FieldKind::Text { size: 4 }),
+            field("body", FieldKind::Bytes),
             field("pair", <[u16; 2] as FieldType>::KIND),
         ];
         assert_eq!(

@@ -4,7 +4,7 @@ use core::fmt;
 
 /// Kind of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     /// An integer of so many bytes.
     Integer {
         /// 1, 2, 4 or 8.
@@ -45,7 +45,7 @@ pub struct Field {
     /// The name: a C identifier.
     pub name: &'static str,
     /// The field's kind.
-    pub kind: Kind,
+    pub kind: FieldKind,
     /// C's name of its type: `unsigned int`, or what the event says it is (`pid_t`).
     pub c_type: &'static str,
 }
@@ -107,7 +107,7 @@ impl fmt::Display for Value<'_> {
 )]
 pub trait FieldType {
     /// Kind of the value, for the event's description.
-    const KIND: Kind;
+    const KIND: FieldKind;
     /// C's name of it.
     const C_TYPE: &'static str;
 
@@ -146,7 +146,7 @@ macro_rules! integers {
     ($($ty:ident, $signed:literal, $value:ident as $wide:ident, $c:literal;)*) => {
         $(
             impl FieldType for $ty {
-                const KIND: Kind = Kind::Integer { size: size_of::<$ty>() as u8, signed: $signed };
+                const KIND: FieldKind = FieldKind::Integer { size: size_of::<$ty>() as u8, signed: $signed };
                 const C_TYPE: &'static str = $c;
 
                 #[inline]
@@ -168,9 +168,9 @@ macro_rules! integers {
             unsafe impl<const N: usize> Plain for [$ty; N] {}
 
             impl<const N: usize> FieldType for [$ty; N] {
-                const KIND: Kind = {
+                const KIND: FieldKind = {
                     assert!(N <= u16::MAX as usize, "a field has 65,535 elements at most");
-                    Kind::Array { size: size_of::<$ty>() as u8, signed: $signed, count: N as u16 }
+                    FieldKind::Array { size: size_of::<$ty>() as u8, signed: $signed, count: N as u16 }
                 };
                 const C_TYPE: &'static str = $c;
 
@@ -202,7 +202,7 @@ integers! {
 }
 
 impl FieldType for bool {
-    const KIND: Kind = Kind::Bool;
+    const KIND: FieldKind = FieldKind::Bool;
     const C_TYPE: &'static str = "bool";
 
     #[inline]
@@ -217,7 +217,7 @@ impl FieldType for bool {
 }
 
 impl FieldType for f32 {
-    const KIND: Kind = Kind::Float { size: 4 };
+    const KIND: FieldKind = FieldKind::Float { size: 4 };
     const C_TYPE: &'static str = "float";
 
     #[inline]
@@ -232,7 +232,7 @@ impl FieldType for f32 {
 }
 
 impl FieldType for f64 {
-    const KIND: Kind = Kind::Float { size: 8 };
+    const KIND: FieldKind = FieldKind::Float { size: 8 };
     const C_TYPE: &'static str = "double";
 
     #[inline]

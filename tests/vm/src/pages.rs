@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
 /// How a line is run that is not run as it stands to its end, which is 0.
-enum Way {
+enum RunMode {
     /// Not at all.
     Skip,
     /// With this in the place of that.
@@ -28,17 +28,17 @@ enum Way {
 }
 
 /// What is not run as it stands: the page, how the line begins, how it is run, and why.
-const EXCEPTIONS: &[(&str, &str, Way, &str)] = &[
+const EXCEPTIONS: &[(&str, &str, RunMode, &str)] = &[
     (
         "imports.md",
         "perf record",
-        Way::With("-- make", "-- sh -c 'sleep 0.1; sleep 0.1'"),
+        RunMode::With("-- make", "-- sh -c 'sleep 0.1; sleep 0.1'"),
         "guests have nothing to make",
     ),
     (
         "imports.md",
         "kestrel print --where",
-        Way::With(
+        RunMode::With(
             "kestrel print",
             "trace-cmd record -q -e sched:sched_switch -o trace.dat sleep 0.1 && kestrel print",
         ),
@@ -47,93 +47,103 @@ const EXCEPTIONS: &[(&str, &str, Way, &str)] = &[
     (
         "exports.md",
         "duckdb",
-        Way::Skip,
+        RunMode::Skip,
         "Debian has no package of DuckDB; the tests of `convert` read Parquet by it",
     ),
     (
         "live.md",
         "kestrel top scheduler events",
-        Way::Skip,
+        RunMode::Skip,
         "the picture of a view",
     ),
     (
         "live.md",
         "kestrel top -e",
-        Way::Until("@prio"),
+        RunMode::Until("@prio"),
         "it goes on until Ctrl-C, as do the next two",
     ),
     (
         "live.md",
         "kestrel top 'sched:*'",
-        Way::Until("per second"),
+        RunMode::Until("per second"),
         "it goes on",
     ),
     (
         "live.md",
         "kestrel top -n 3",
-        Way::With("-n 3", "-n 1"),
+        RunMode::With("-n 3", "-n 1"),
         "batches take time",
     ),
     (
         "live.md",
         "kestrel top -n 2",
-        Way::With("-n 2", "-n 1"),
+        RunMode::With("-n 2", "-n 1"),
         "batches take time",
     ),
-    ("live.md", "kestrel top", Way::Until("per second"), "it goes on"),
-    ("live.md", "kestrel run --live", Way::Until("@["), "it goes on"),
+    (
+        "live.md",
+        "kestrel top",
+        RunMode::Until("per second"),
+        "it goes on",
+    ),
+    (
+        "live.md",
+        "kestrel run --live",
+        RunMode::Until("@["),
+        "it goes on",
+    ),
     (
         "small-files.md",
         "kestrel record -e 'sched:*,raw_syscalls:*,kmem:*'",
-        Way::With("--duration 60", "--duration 1"),
+        RunMode::With("--duration 60", "--duration 1"),
         "a minute is long",
     ),
     (
         "small-files.md",
         "kestrel record -e 'sched:*' -a --switch-output=1G",
-        Way::With("=1G", "=1G --duration 1"),
+        RunMode::With("=1G", "=1G --duration 1"),
         "it goes on",
     ),
     (
         "small-files.md",
         "kestrel record -e 'sched:*' -a --switch-output &",
-        Way::Skip,
+        RunMode::Skip,
         "it goes on; the test `switching` of the command sends the signal",
     ),
     (
         "small-files.md",
         "kill -USR2",
-        Way::Skip,
+        RunMode::Skip,
         "to the recording before it",
     ),
     (
         "small-files.md",
         "kestrel merge",
-        Way::Skip,
+        RunMode::Skip,
         "these are recordings of the reader's; the test `switching` of the command merges its own",
     ),
     (
         "small-files.md",
         "kestrel print --from",
-        Way::With("12.5", "0.2"),
+        RunMode::With("12.5", "0.2"),
         "the recording is short",
     ),
     (
         "small-files.md",
         "kestrel cut --from",
-        Way::With("12.5", "0.2"),
+        RunMode::With("12.5", "0.2"),
         "the recording is short",
     ),
     (
         "small-files.md",
         "kestrel cut -e",
-        Way::With(" my.trace", ""),
+        RunMode::With(" my.trace", ""),
         "the recording of the first line",
     ),
     (
         "small-files.md",
         "kestrel export --to ctf",
-        Way::With(" small.trace", ""),
+        RunMode::With(" small.trace", ""),
         "the recording of the first line",
     ),
     (
@@ -145,7 +155,7 @@ const EXCEPTIONS: &[(&str, &str, Way, &str)] = &[
     (
         "README.md",
         "kestrel agent --dumps",
-        Way::Until("listening"),
+        RunMode::Until("listening"),
         "it listens until it is interrupted",
     ),
     (
@@ -157,78 +167,78 @@ const EXCEPTIONS: &[(&str, &str, Way, &str)] = &[
     (
         "tutorial.md",
         "kestrel print big --format json",
-        Way::With("jq …", "cat"),
+        RunMode::With("jq …", "cat"),
         "guests have no jq",
     ),
     (
         "tutorial.md",
         "babeltrace2",
-        Way::Skip,
+        RunMode::Skip,
         "guests have it only where it is what is compared with",
     ),
     (
         "tutorial.md",
         "kestrel trace -e 'sched:sched_switch /args.prev_pidd",
-        Way::Fails(2),
+        RunMode::Fails(2),
         "the mistake that is shown",
     ),
     (
         "system-calls.md",
         "kestrel trace --syscalls -- cat /etc/hostname",
-        Way::Fails(1),
+        RunMode::Fails(1),
         "the call that fails is shown",
     ),
     (
         "ask-later.md",
         "kestrel report -e 'sched:sched_switch { @[kstack]",
-        Way::Fails(2),
+        RunMode::Fails(2),
         "the mistake that is shown",
     ),
     (
         "tables-and-sessions.md",
         "kestrel agent --dumps",
-        Way::Until("listening"),
+        RunMode::Until("listening"),
         "it listens until it is interrupted",
     ),
     (
         "marks.md",
         "kestrel record",
-        Way::Beside("deploy.trace/metadata"),
+        RunMode::Beside("deploy.trace/metadata"),
         "a job of the reader's shell",
     ),
     (
         "marks.md",
         "kill -INT $!",
-        Way::Kill,
+        RunMode::Kill,
         "a job of the reader's shell",
     ),
     (
         "objects.md",
         "clang",
-        Way::Skip,
+        RunMode::Skip,
         "guests have no compiler: the host's made the objects",
     ),
     (
         "objects.md",
         "kestrel bpf run count.o",
-        Way::Until("Running"),
+        RunMode::Until("Running"),
         "it runs until it is interrupted",
     ),
     (
         "objects.md",
         "kestrel bpf run tools.o #",
-        Way::Until("Running"),
+        RunMode::Until("Running"),
         "it runs until it is interrupted",
     ),
     (
         "objects.md",
         "kestrel bpf run tools.o on_open",
-        Way::Until("Running"),
+        RunMode::Until("Running"),
         "it runs until it is interrupted",
     ),
 ];
 
-const FIND: Way = Way::With("find …", "find /bin -name sh");
+const FIND: RunMode = RunMode::With("find …", "find /bin -name sh");
 
 /// How long a line may take, in a guest whose processors are emulated.
 const LIMIT: Duration = Duration::from_secs(200);
@@ -348,11 +358,11 @@ impl Page {
             let row = exceptions().find(|(_, begin, ..)| squeezed(line).starts_with(begin));
             match row {
                 None => self.ends(&place, self.start(line), line, 0),
-                Some((.., Way::Skip, why)) => {
+                Some((.., RunMode::Skip, why)) => {
                     println!("{place}: not run ({why}): {line}");
                     continue;
                 }
-                Some((.., Way::With(from, to), _)) => {
+                Some((.., RunMode::With(from, to), _)) => {
                     assert!(
                         line.contains(from),
                         "{place}: `{from}` is to be replaced in {line}"
@@ -360,8 +370,8 @@ impl Page {
                     let line = line.replace(from, to);
                     self.ends(&place, self.start(&line), &line, 0);
                 }
-                Some((.., Way::Fails(code), _)) => self.ends(&place, self.start(line), line, *code),
-                Some((.., Way::Until(word), _)) => {
+                Some((.., RunMode::Fails(code), _)) => self.ends(&place, self.start(line), line, *code),
+                Some((.., RunMode::Until(word), _)) => {
                     let child = self.start(&format!("exec {line}"));
                     crate::until(&format!("{place}: `{word}` said by {line}"), || {
                         let (out, err) = self.said();
@@ -370,7 +380,7 @@ impl Page {
                     interrupt(&child);
                     self.ends(&place, child, line, 0);
                 }
-                Some((.., Way::Beside(file), _)) => {
+                Some((.., RunMode::Beside(file), _)) => {
                     let alone = line.trim_end().trim_end_matches('&');
                     beside = Some(self.start(&format!("exec {alone}")));
                     let file = self.folder.join(file);
@@ -378,7 +388,7 @@ impl Page {
                         file.exists()
                     });
                 }
-                Some((.., Way::Kill, _)) => {
+                Some((.., RunMode::Kill, _)) => {
                     let Some(child) = beside.take() else {
                         panic!("{place}: nothing runs beside {line}")
                     };

@@ -21,10 +21,10 @@ enum Family {
 }
 
 /// A kind of program: its family, an event that it serves, and how tracepoints are read.
-type Kind = (Family, &'static str, &'static str);
+type ProgramShape = (Family, &'static str, &'static str);
 
 /// Kinds of program.
-const KINDS: &[Kind] = &[
+const KINDS: &[ProgramShape] = &[
     (Family::Tracepoint, "sched:sched_switch", "raw"),
     (Family::Tracepoint, "sched:sched_switch", "classic"),
     // Since 6.19 its entry holds the name itself, which only the classic way can read where that page is not in memory.
@@ -43,8 +43,8 @@ const KINDS: &[Kind] = &[
 ];
 
 /// The kinds of a family.
-fn kinds(family: Family) -> Vec<Kind> {
-    let of: Vec<Kind> = KINDS.iter().copied().filter(|kind| kind.0 == family).collect();
+fn kinds(family: Family) -> Vec<ProgramShape> {
+    let of: Vec<ProgramShape> = KINDS.iter().copied().filter(|kind| kind.0 == family).collect();
     assert!(!of.is_empty(), "a family without kinds");
     of
 }
@@ -169,7 +169,7 @@ fn load(event: &str, via: &str, handlers: &[&str], more: &[&str]) -> Vec<String>
 }
 
 /// Kinds, and the step at which handlers of EVERYWHERE are taken for each: 1 takes all, 4 every fourth. Handlers of OWN are all taken.
-type Share<'a> = (&'a [Kind], usize);
+type Share<'a> = (&'a [ProgramShape], usize);
 
 /// The first kinds of a family get all handlers; others whose programs are of the same type get a share, since kprobes and trampolines take a
 /// tenth of a second each to detach. `KESTREL_SHAPES=all` tries everything everywhere.

@@ -48,12 +48,12 @@ pub(super) struct Job {
 }
 
 /// What makes guests alike: their kernel and their packages.
-pub(super) type Kind = (String, &'static [&'static str]);
+pub(super) type GuestKind = (String, &'static [&'static str]);
 
 /// A clone that tests ran in, for the next.
 pub(super) struct Used {
     pub(super) guest: Guest,
-    pub(super) kind: Kind,
+    pub(super) kind: GuestKind,
     /// The file whose tests it is equipped for.
     file: String,
     /// How many tests it saw.
@@ -108,7 +108,7 @@ impl Job {
             .map_or(&[], |(_, packages)| packages)
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> GuestKind {
         (self.series.clone(), self.packages())
     }
 

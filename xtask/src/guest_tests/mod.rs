@@ -11,7 +11,7 @@ use crate::kept_index::KeptIndex;
 use crate::pace::{Memory, Pace, Took};
 use crate::tally::Tally;
 use anyhow::{Context, Result, bail};
-use job::{Failure, Kind, SHARE, Used};
+use job::{Failure, GuestKind, SHARE, Used};
 use queue::Queue;
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -45,7 +45,7 @@ struct Ground<'a> {
     stable: &'a GuestTemplate,
     base: &'a Base,
     /// What is made in one guest for all.
-    index: &'a KeptIndex<Kind>,
+    index: &'a KeptIndex<GuestKind>,
     /// Whether the first guest makes it before its tests: where few tests run, each would wait for it longer than it gains.
     many: bool,
     output: bool,
@@ -81,7 +81,7 @@ struct Prepared {
     base: Base,
     memory: Memory,
     queue: Queue,
-    stables: BTreeMap<Kind, GuestTemplate>,
+    stables: BTreeMap<GuestKind, GuestTemplate>,
 }
 
 impl Prepared {
@@ -118,7 +118,7 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<Outcome> {
     } = Prepared::of(selection)?;
     let tests: usize = queue.rests().iter().map(|rest| rest.tests.len()).sum();
     let index = KeptIndex::of(base.kestrel()?)?;
-    let ground = |kind: &Kind| -> Result<Ground<'_>> {
+    let ground = |kind: &GuestKind| -> Result<Ground<'_>> {
         Ok(Ground {
             stable: stables.get(kind).context("a guest that was not prepared")?,
             base: &base,

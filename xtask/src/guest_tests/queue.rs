@@ -2,7 +2,7 @@
 
 use super::Selection;
 use super::files::{EXAMPLES, TRACEPOINTS, kernels};
-use super::job::{Job, Kind};
+use super::job::{GuestKind, Job};
 use crate::artifact::{self, Base, Executable};
 use crate::guest::{GuestSpec, GuestTemplate};
 use crate::pace::Memory;
@@ -68,9 +68,9 @@ impl Queue {
     }
 
     /// What the guests of each kind are cloned from.
-    pub(super) fn stables(&self, base: &Base) -> Result<BTreeMap<Kind, GuestTemplate>> {
-        let kinds: BTreeSet<Kind> = self.rests().iter().map(|rest| rest.job.kind()).collect();
-        let prepare = |(series, packages): &Kind| {
+    pub(super) fn stables(&self, base: &Base) -> Result<BTreeMap<GuestKind, GuestTemplate>> {
+        let kinds: BTreeSet<GuestKind> = self.rests().iter().map(|rest| rest.job.kind()).collect();
+        let prepare = |(series, packages): &GuestKind| {
             let spec = GuestSpec {
                 packages: packages.iter().map(|name| (*name).to_owned()).collect(),
                 ..GuestSpec::plain(series)

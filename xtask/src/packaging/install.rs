@@ -19,25 +19,25 @@ const LIST: &str = "share/doc/kestrel/installed";
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     #[command(flatten)]
-    place: Place,
+    place: Prefix,
 }
 
 /// Remove what `install` put there.
 #[derive(Debug, Args)]
 pub(crate) struct UninstallOptions {
     #[command(flatten)]
-    place: Place,
+    place: Prefix,
 }
 
 /// Where to, or from where.
 #[derive(Debug, Args)]
-struct Place {
+struct Prefix {
     /// The directory that bin, lib and share are in; $DESTDIR stands before it while files are written.
     #[arg(long, value_name = "DIR", default_value = "/usr/local")]
     prefix: PathBuf,
 }
 
-impl Place {
+impl Prefix {
     /// The prefix with `DESTDIR` before it.
     fn root(&self) -> Result<PathBuf> {
         let prefix = &self.prefix;

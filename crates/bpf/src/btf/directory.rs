@@ -60,7 +60,7 @@ impl Btf {
 mod tests {
     use super::super::write::Builder;
     use super::*;
-    use crate::btf::Kind;
+    use crate::btf::BtfKind;
     use bytes::Bytes;
 
     fn blob() -> Bytes {
@@ -90,7 +90,7 @@ mod tests {
             assert_eq!(listed.name(id), plain.name(id));
         }
         assert_eq!(listed.directory(), plain.directory());
-        let task = listed.find(Kind::Struct, "s77").unwrap();
+        let task = listed.find(BtfKind::Struct, "s77").unwrap();
         assert_eq!(
             listed.find_member(task, "pid").map(|place| place.bit_offset),
             Some(32)
@@ -104,7 +104,7 @@ mod tests {
         for length in (0..whole.len()).step_by(7) {
             let btf = Btf::parse_with(blob(), whole[..length].to_vec()).unwrap();
             assert!(btf.order.is_none(), "cut at {length}");
-            assert!(btf.find(Kind::Struct, "s77").is_some());
+            assert!(btf.find(BtfKind::Struct, "s77").is_some());
         }
         for at in 0..whole.len() {
             let mut damaged = whole.clone();

@@ -3,7 +3,7 @@
 use super::Btf;
 use super::names::{NameIndex, hash};
 use super::raw::TypeId;
-use super::types::{Kind, Prototype, Type};
+use super::types::{BtfKind, Prototype, Type};
 
 /// A function of the kernel with its prototype.
 #[derive(Clone, Copy, Debug)]
@@ -29,9 +29,9 @@ pub struct Enumerator {
 
 impl Btf {
     /// The first type of that kind and name, of this blob or else of its base. `Kind::Enum` finds both widths.
-    pub fn find(&self, kind: Kind, name: &str) -> Option<TypeId> {
+    pub fn find(&self, kind: BtfKind, name: &str) -> Option<TypeId> {
         self.find_all(name).find(|id| match self.kind(*id) {
-            Some(Kind::Enum64) => kind == Kind::Enum || kind == Kind::Enum64,
+            Some(BtfKind::Enum64) => kind == BtfKind::Enum || kind == BtfKind::Enum64,
             found => found == Some(kind),
         })
     }
@@ -74,15 +74,15 @@ impl Btf {
                 .and_then(|name| self.find(kind, name))
         };
         match first {
-            "struct" => tagged(Kind::Struct),
-            "union" => tagged(Kind::Union),
-            "enum" => tagged(Kind::Enum),
+            "struct" => tagged(BtfKind::Struct),
+            "union" => tagged(BtfKind::Union),
+            "enum" => tagged(BtfKind::Enum),
             _ => {
                 let name = spelling.split_whitespace().collect::<Vec<_>>().join(" ");
                 let of = |kind| self.find(kind, &name);
-                of(Kind::Typedef)
-                    .or_else(|| of(Kind::Int))
-                    .or_else(|| of(Kind::Float))
+                of(BtfKind::Typedef)
+                    .or_else(|| of(BtfKind::Int))
+                    .or_else(|| of(BtfKind::Float))
             }
         }
     }
@@ -90,14 +90,14 @@ impl Btf {
     /// The function of that name.
     pub fn function(&self, name: &str) -> Option<Function<'_>> {
         // The id alone is kept: the name's life must not bind the result's.
-        let id = self.find(Kind::Func, name)?;
+        let id = self.find(BtfKind::Func, name)?;
         self.function_at(id)
     }
 
     /// The functions of this blob (not of its base), in its order.
     pub fn functions(&self) -> impl Iterator<Item = Function<'_>> {
         self.ids()
-            .filter(|id| self.kind(*id) == Some(Kind::Func))
+            .filter(|id| self.kind(*id) == Some(BtfKind::Func))
             .filter_map(|id| self.function_at(id))
     }
 
@@ -162,7 +162,7 @@ impl Btf {
         self.enumerators.get_or_init(|| {
             let enums = self
                 .ids()
-                .filter(|id| matches!(self.kind(*id), Some(Kind::Enum | Kind::Enum64)));
+                .filter(|id| matches!(self.kind(*id), Some(BtfKind::Enum | BtfKind::Enum64)));
             let values = |id| match self.ty(id) {
                 Type::Enum(e) => Some(e.values()),
                 _ => None,

@@ -5,7 +5,7 @@
 
 use super::Btf;
 use super::raw::TypeId;
-use super::types::{Composite, Enumeration, Integer, Kind, Type};
+use super::types::{BtfKind, Composite, Enumeration, Integer, Type};
 use std::collections::HashMap;
 
 /// Types inside one another that are followed.
@@ -43,9 +43,9 @@ impl Btf {
 }
 
 /// Enumerations of both widths are one kind.
-fn wide(kind: Option<Kind>) -> Option<Kind> {
+fn wide(kind: Option<BtfKind>) -> Option<BtfKind> {
     match kind {
-        Some(Kind::Enum64) => Some(Kind::Enum),
+        Some(BtfKind::Enum64) => Some(BtfKind::Enum),
         other => other,
     }
 }

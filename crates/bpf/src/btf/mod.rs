@@ -22,7 +22,7 @@ pub use find::{Enumerator, Function};
 pub use preempt_count::{PreemptCountPlace, PreemptCountSource};
 pub use raw::TypeId;
 pub use types::{
-    Composite, DatasecEntry, Entries, Enumeration, EnumerationValue, Integer, Kind, Member, Parameter,
+    BtfKind, Composite, DatasecEntry, Entries, Enumeration, EnumerationValue, Integer, Member, Parameter,
     Prototype, Type,
 };
 pub use walk::MemberPlace;
@@ -248,7 +248,7 @@ fn index(data: &[u8], types: Range<usize>) -> Result<(Vec<u32>, Vec<u32>), Error
             return Err(wrong("a type is cut short"));
         };
         let info = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
-        let kind = Kind::of_info(info).ok_or(wrong("a type is of an unknown kind"))?;
+        let kind = BtfKind::of_info(info).ok_or(wrong("a type is of an unknown kind"))?;
         offsets.push(at as u32);
         labels.push(u32::from_le_bytes([header[0], header[1], header[2], header[3]]));
         at += TYPE + kind.tail(info as usize & 0xffff);

@@ -1,6 +1,6 @@
 //! The place of the preemption count of each CPU in a kernel.
 
-use super::{Btf, Kind, Type, TypeId};
+use super::{Btf, BtfKind, Type, TypeId};
 
 /// A place of the preemption count, by the CPU that a program runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,28 +53,28 @@ impl Btf {
 
     /// The variable, the byte of it, and the size of the count.
     fn count_variable(&self) -> Option<(TypeId, u32, u64)> {
-        if let Some(id) = self.find(Kind::Var, "__preempt_count") {
+        if let Some(id) = self.find(BtfKind::Var, "__preempt_count") {
             return Some((id, 0, self.size_of(id)?));
         }
-        let id = self.find(Kind::Var, "pcpu_hot")?;
-        let hot = self.find(Kind::Struct, "pcpu_hot")?;
+        let id = self.find(BtfKind::Var, "pcpu_hot")?;
+        let hot = self.find(BtfKind::Struct, "pcpu_hot")?;
         let place = self.find_member(hot, "preempt_count")?;
         Some((id, place.bit_offset / 8, self.size_of(place.ty)?))
     }
 
     fn beside_queue(&self, count: TypeId, offset: u32) -> Option<PreemptCountSource> {
         let member = |structure, name| {
-            let id = self.find(Kind::Struct, structure)?;
+            let id = self.find(BtfKind::Struct, structure)?;
             self.find_member(id, name)
         };
         let entity = member("task_struct", "se")?;
         let fair_queue = self.find_member(entity.ty, "cfs_rq")?;
         let queue = member("cfs_rq", "rq")?;
-        let of_cpus = self.find(Kind::Datasec, ".data..percpu")?;
+        let of_cpus = self.find(BtfKind::Datasec, ".data..percpu")?;
         let Type::Datasec { entries, .. } = self.ty(of_cpus) else {
             return None;
         };
-        let queues = self.find(Kind::Var, "runqueues")?;
+        let queues = self.find(BtfKind::Var, "runqueues")?;
         let at = |id| entries.variables().find(|it| it.ty == id).map(|it| it.offset);
         let distance = i64::from(at(count)?) + i64::from(offset) - i64::from(at(queues)?);
         Some(PreemptCountSource::RunQueue {

@@ -5,7 +5,7 @@
 
 use super::Btf;
 use super::raw::{TypeId, u32_at};
-use super::types::Kind;
+use super::types::BtfKind;
 
 impl Btf {
     /// The types of this blob that may be of that name, in order.
@@ -26,9 +26,9 @@ impl Btf {
                 return false;
             };
             let info = u32_at(record, 4).unwrap_or(0);
-            let (kind, size) = match Kind::of_info(info) {
-                Some(kind @ Kind::Enum) => (kind, 8),
-                Some(kind @ Kind::Enum64) => (kind, 12),
+            let (kind, size) = match BtfKind::of_info(info) {
+                Some(kind @ BtfKind::Enum) => (kind, 8),
+                Some(kind @ BtfKind::Enum64) => (kind, 12),
                 _ => return false,
             };
             let values = record

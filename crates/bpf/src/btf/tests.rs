@@ -88,7 +88,7 @@ fn enumerators_and_bit_fields() {
     assert_eq!(btf.enumerator("DEAD").map(|e| e.value), Some(-1));
     assert_eq!(btf.enumerator("HUGE").map(|e| e.value), Some(1 << 40));
     assert_eq!(btf.enumerator("NOTHING"), None);
-    let flags = btf.find(Kind::Struct, "flags").unwrap();
+    let flags = btf.find(BtfKind::Struct, "flags").unwrap();
     let high = btf.find_member(flags, "high").unwrap();
     assert_eq!((high.bit_offset, high.bits), (3, Some(29)));
     assert_eq!(
@@ -128,7 +128,7 @@ fn declarations_as_c_writes_them() {
 #[test]
 fn split_goes_on_where_the_base_ends() {
     let base = Arc::new(Btf::parse(miniature()).unwrap());
-    let task = base.find(Kind::Struct, "task_struct").unwrap();
+    let task = base.find(BtfKind::Struct, "task_struct").unwrap();
     let mut b = Builder::split(&base);
     let pointer = b.pointer(task);
     b.structure(
@@ -144,7 +144,7 @@ fn split_goes_on_where_the_base_ends() {
         (owner.offset(), split.render(owner.ty)),
         (8, "struct task_struct *".to_owned())
     );
-    assert_eq!(split.find(Kind::Struct, "task_struct"), Some(task));
+    assert_eq!(split.find(BtfKind::Struct, "task_struct"), Some(task));
     assert_eq!(
         split.function("do_it").map(|f| f.id),
         base.function("do_it").map(|f| f.id)
@@ -253,7 +253,7 @@ fn the_running_kernel() {
         return;
     }
     let btf = host().expect("the kernel's own BTF");
-    let task = btf.find(Kind::Struct, "task_struct").unwrap();
+    let task = btf.find(BtfKind::Struct, "task_struct").unwrap();
     let pid = btf.find_member(task, "pid").unwrap();
     assert_eq!(btf.render(pid.ty), "pid_t");
     assert_eq!(btf.size_of(pid.ty), Some(4));
@@ -329,7 +329,7 @@ fn raw(btf: &Btf, id: TypeId) -> String {
         }
         Type::Struct(c) | Type::Union(c) => composite(c),
         Type::Enum(e) => {
-            let wide = btf.kind(id) == Some(Kind::Enum64);
+            let wide = btf.kind(id) == Some(BtfKind::Enum64);
             let value = |v: EnumerationValue<'_>| match (wide, e.signed) {
                 (true, false) => format!("\n\t{} val={}ULL", quoted(v.name), v.value as u64),
                 (true, true) => format!("\n\t{} val={}LL", quoted(v.name), v.value),
@@ -436,7 +436,7 @@ fn searches_agree_with_and_without_an_index() {
     for name in constants {
         assert_eq!(fresh().enumerator(name), indexed.enumerator(name), "{name}");
     }
-    assert_eq!(fresh().find(Kind::Struct, "task_struct"), Some(own));
+    assert_eq!(fresh().find(BtfKind::Struct, "task_struct"), Some(own));
     assert_eq!(fresh().enumerator("DEAD").map(|e| e.value), Some(77));
 }
 
@@ -449,17 +449,17 @@ fn speed_on_the_running_kernel() {
         let start = std::time::Instant::now();
         let btf = Btf::parse(bytes.clone()).unwrap();
         let parsed = start.elapsed();
-        let found = btf.find(Kind::Struct, "task_struct");
+        let found = btf.find(BtfKind::Struct, "task_struct");
         let first = start.elapsed() - parsed;
         let start = std::time::Instant::now();
-        let again = btf.find(Kind::Func, "vfs_read");
+        let again = btf.find(BtfKind::Func, "vfs_read");
         let second = start.elapsed();
         let start = std::time::Instant::now();
         let named = btf.enumerator("BPF_MAP_TYPE_ARRAY");
         let enumerator = start.elapsed();
         let start = std::time::Instant::now();
         for n in (0..).take_while(|_| btf.names.get().is_none()) {
-            assert!(btf.find(Kind::Func, &format!("vfs_write_{n}")).is_none());
+            assert!(btf.find(BtfKind::Func, &format!("vfs_write_{n}")).is_none());
         }
         let indexed = start.elapsed();
         println!(

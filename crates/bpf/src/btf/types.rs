@@ -6,7 +6,7 @@ use super::raw::{TYPE, TypeId, u32_at};
 /// Kinds of types, with the numbers of `BTF_KIND_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are the kernel's")]
-pub enum Kind {
+pub enum BtfKind {
     Int = 1,
     Ptr = 2,
     Array = 3,
@@ -28,7 +28,7 @@ pub enum Kind {
     Enum64 = 19,
 }
 
-impl Kind {
+impl BtfKind {
     const ALL: [Self; 19] = [
         Self::Int,
         Self::Ptr,
@@ -320,9 +320,9 @@ impl Btf {
     }
 
     /// A type's kind; `None` for `void` and numbers that no type has.
-    pub fn kind(&self, id: TypeId) -> Option<Kind> {
+    pub fn kind(&self, id: TypeId) -> Option<BtfKind> {
         let (_, record) = self.record(id)?;
-        Kind::of_info(u32_at(record, 4)?)
+        BtfKind::of_info(u32_at(record, 4)?)
     }
 
     /// A type's name; empty where it has none.
@@ -338,65 +338,65 @@ impl Btf {
         // One word that each kind reads in its own way (`struct btf_type` in uapi/linux/btf.h).
         let third = u32_at(record, 8)?;
         let (ty, size, flag) = (TypeId(third), third, info >> 31 == 1);
-        let kind = Kind::of_info(info)?;
+        let kind = BtfKind::of_info(info)?;
         let raw = record.get(TYPE..TYPE + kind.tail(info as usize & 0xffff))?;
         let name = btf.string(u32_at(record, 0)?);
         let entries = Entries { btf, raw };
         let word = |at| u32_at(raw, at);
         Some(match kind {
-            Kind::Int => Type::Int(integer(name, size, word(0)?)),
-            Kind::Ptr => Type::Ptr(ty),
-            Kind::Array => Type::Array {
+            BtfKind::Int => Type::Int(integer(name, size, word(0)?)),
+            BtfKind::Ptr => Type::Ptr(ty),
+            BtfKind::Array => Type::Array {
                 element: TypeId(word(0)?),
                 index: TypeId(word(4)?),
                 count: word(8)?,
             },
-            Kind::Struct => Type::Struct(Composite {
+            BtfKind::Struct => Type::Struct(Composite {
                 name,
                 size,
                 entries,
                 bitfields: flag,
             }),
-            Kind::Union => Type::Union(Composite {
+            BtfKind::Union => Type::Union(Composite {
                 name,
                 size,
                 entries,
                 bitfields: flag,
             }),
-            Kind::Enum => Type::Enum(Enumeration {
+            BtfKind::Enum => Type::Enum(Enumeration {
                 name,
                 size,
                 signed: flag,
                 entries,
                 wide: false,
             }),
-            Kind::Enum64 => Type::Enum(Enumeration {
+            BtfKind::Enum64 => Type::Enum(Enumeration {
                 name,
                 size,
                 signed: flag,
                 entries,
                 wide: true,
             }),
-            Kind::Fwd => Type::Fwd { name, union: flag },
-            Kind::Typedef => Type::Typedef { name, ty },
-            Kind::Volatile => Type::Volatile(ty),
-            Kind::Const => Type::Const(ty),
-            Kind::Restrict => Type::Restrict(ty),
-            Kind::TypeTag => Type::TypeTag { name, ty },
-            Kind::Func => Type::Func {
+            BtfKind::Fwd => Type::Fwd { name, union: flag },
+            BtfKind::Typedef => Type::Typedef { name, ty },
+            BtfKind::Volatile => Type::Volatile(ty),
+            BtfKind::Const => Type::Const(ty),
+            BtfKind::Restrict => Type::Restrict(ty),
+            BtfKind::TypeTag => Type::TypeTag { name, ty },
+            BtfKind::Func => Type::Func {
                 name,
                 proto: ty,
                 linkage: info & 0xffff,
             },
-            Kind::FuncProto => Type::FuncProto(Prototype { ret: ty, entries }),
-            Kind::Var => Type::Var {
+            BtfKind::FuncProto => Type::FuncProto(Prototype { ret: ty, entries }),
+            BtfKind::Var => Type::Var {
                 name,
                 ty,
                 linkage: word(0)?,
             },
-            Kind::Datasec => Type::Datasec { name, size, entries },
-            Kind::Float => Type::Float { name, size },
-            Kind::DeclTag => Type::DeclTag {
+            BtfKind::Datasec => Type::Datasec { name, size, entries },
+            BtfKind::Float => Type::Float { name, size },
+            BtfKind::DeclTag => Type::DeclTag {
                 name,
                 ty,
                 component: word(0)? as i32,

@@ -2,7 +2,7 @@
 
 use super::Btf;
 use super::raw::{TypeId, u32_at};
-use super::types::{Composite, Kind, Type};
+use super::types::{BtfKind, Composite, Type};
 
 /// Most modifiers and typedefs followed one after another; the kernel's own limit is 32.
 const CHAIN: usize = 64;
@@ -46,8 +46,8 @@ impl Btf {
                 return id;
             };
             match self.kind(id) {
-                Some(Kind::Const | Kind::Volatile | Kind::Restrict | Kind::TypeTag) => {}
-                Some(Kind::Typedef) if typedefs => {}
+                Some(BtfKind::Const | BtfKind::Volatile | BtfKind::Restrict | BtfKind::TypeTag) => {}
+                Some(BtfKind::Typedef) if typedefs => {}
                 _ => return id,
             }
             id = TypeId(u32_at(record, 8).unwrap_or(0));

@@ -2,7 +2,7 @@
 
 use super::Btf;
 use super::raw::{MAGIC, TypeId};
-use super::types::{Kind, Type};
+use super::types::{BtfKind, Type};
 use std::collections::HashMap;
 
 /// Farthest bit at which a member can lie in a struct with bit fields: the width takes the upper 8 of its 32 bits.
@@ -50,7 +50,7 @@ pub struct Builder {
 #[derive(Debug)]
 struct Entry {
     name: u32,
-    kind: Kind,
+    kind: BtfKind,
     count: usize,
     flag: bool,
     third: u32,
@@ -130,18 +130,18 @@ impl Builder {
     fn integer(&mut self, name: &str, size: u32, encoding: u32) -> TypeId {
         let name = self.string(name);
         let tail = vec![(encoding << 24) | (size * 8)];
-        self.push(Entry::sized(Kind::Int, name, size, tail))
+        self.push(Entry::sized(BtfKind::Int, name, size, tail))
     }
 
     /// A floating-point number.
     pub fn float(&mut self, name: &str, size: u32) -> TypeId {
         let name = self.string(name);
-        self.push(Entry::sized(Kind::Float, name, size, vec![]))
+        self.push(Entry::sized(BtfKind::Float, name, size, vec![]))
     }
 
     /// `to *`.
     pub fn pointer(&mut self, to: TypeId) -> TypeId {
-        let entry = Entry::referring(Kind::Ptr, 0, to);
+        let entry = Entry::referring(BtfKind::Ptr, 0, to);
         self.push(Entry {
             size: 8,
             align: 8,
@@ -152,7 +152,7 @@ impl Builder {
     /// `element[count]`. The index type is the element's: readers ignore it.
     pub fn array(&mut self, element: TypeId, count: u32) -> TypeId {
         let (size, align) = self.measure(element);
-        let entry = Entry::referring(Kind::Array, 0, TypeId::VOID);
+        let entry = Entry::referring(BtfKind::Array, 0, TypeId::VOID);
         let size = size.saturating_mul(count.into());
         self.push(Entry {
             tail: vec![element.0, element.0, count],
@@ -164,30 +164,30 @@ impl Builder {
 
     /// `typedef ty name`.
     pub fn typedef(&mut self, name: &str, ty: TypeId) -> TypeId {
-        self.modifier(Kind::Typedef, name, ty)
+        self.modifier(BtfKind::Typedef, name, ty)
     }
 
     /// `const ty`.
     pub fn constant(&mut self, ty: TypeId) -> TypeId {
-        self.modifier(Kind::Const, "", ty)
+        self.modifier(BtfKind::Const, "", ty)
     }
 
     /// `volatile ty`.
     pub fn volatile(&mut self, ty: TypeId) -> TypeId {
-        self.modifier(Kind::Volatile, "", ty)
+        self.modifier(BtfKind::Volatile, "", ty)
     }
 
     /// `restrict ty`.
     pub fn restrict(&mut self, ty: TypeId) -> TypeId {
-        self.modifier(Kind::Restrict, "", ty)
+        self.modifier(BtfKind::Restrict, "", ty)
     }
 
     /// `ty` tagged, like `__user` (`user`) or `__rcu` (`rcu`).
     pub fn type_tag(&mut self, name: &str, ty: TypeId) -> TypeId {
-        self.modifier(Kind::TypeTag, name, ty)
+        self.modifier(BtfKind::TypeTag, name, ty)
     }
 
-    fn modifier(&mut self, kind: Kind, name: &str, ty: TypeId) -> TypeId {
+    fn modifier(&mut self, kind: BtfKind, name: &str, ty: TypeId) -> TypeId {
         let (size, align) = self.measure(ty);
         let name = self.string(name);
         self.push(Entry {
@@ -202,7 +202,7 @@ impl Builder {
         let name = self.string(name);
         self.push(Entry {
             flag: union,
-            ..Entry::referring(Kind::Fwd, name, TypeId::VOID)
+            ..Entry::referring(BtfKind::Fwd, name, TypeId::VOID)
         })
     }
 
@@ -216,13 +216,13 @@ impl Builder {
     /// A struct without members yet; [`Builder::define`] gives them, so that it can point to itself.
     pub fn declare(&mut self, name: &str) -> TypeId {
         let name = self.string(name);
-        self.push(Entry::sized(Kind::Struct, name, 0, vec![]))
+        self.push(Entry::sized(BtfKind::Struct, name, 0, vec![]))
     }
 
     /// A union without members yet; [`Builder::fill`] gives them.
     pub fn declare_union(&mut self, name: &str) -> TypeId {
         let name = self.string(name);
-        self.push(Entry::sized(Kind::Union, name, 0, vec![]))
+        self.push(Entry::sized(BtfKind::Union, name, 0, vec![]))
     }
 
     /// Gives a declared struct or union its size and its members, placed by hand. Does nothing to any other type.
@@ -268,7 +268,7 @@ impl Builder {
         };
         let placed: Vec<_> = members.iter().map(place).collect();
         let name = self.string(name);
-        let id = self.push(Entry::sized(Kind::Union, name, 0, vec![]));
+        let id = self.push(Entry::sized(BtfKind::Union, name, 0, vec![]));
         self.place(id, size as u32, align, &placed);
         id
     }
@@ -301,7 +301,7 @@ impl Builder {
             id.0.checked_sub(self.first_id)
                 .and_then(|own| self.types.get_mut(own as usize));
         if let Some(entry) = own
-            && matches!(entry.kind, Kind::Struct | Kind::Union)
+            && matches!(entry.kind, BtfKind::Struct | BtfKind::Union)
         {
             (entry.count, entry.flag, entry.third) = (members.len(), flag, size);
             (entry.tail, entry.size, entry.align) = (tail, size.into(), align);
@@ -317,7 +317,7 @@ impl Builder {
                 tail.push((value >> 32) as u32);
             }
         }
-        let kind = if size == 8 { Kind::Enum64 } else { Kind::Enum };
+        let kind = if size == 8 { BtfKind::Enum64 } else { BtfKind::Enum };
         let flag = values.iter().any(|v| v.1 < 0);
         let name = self.string(name);
         self.push(Entry {
@@ -333,7 +333,7 @@ impl Builder {
             .iter()
             .flat_map(|(name, ty)| [self.string(name), ty.0])
             .collect();
-        let entry = Entry::referring(Kind::FuncProto, 0, ret);
+        let entry = Entry::referring(BtfKind::FuncProto, 0, ret);
         self.push(Entry {
             count: parameters.len(),
             tail,
@@ -345,7 +345,7 @@ impl Builder {
     pub fn function(&mut self, name: &str, ret: TypeId, parameters: &[(&str, TypeId)]) -> TypeId {
         let proto = self.func_proto(ret, parameters);
         let name = self.string(name);
-        self.push(Entry::referring(Kind::Func, name, proto))
+        self.push(Entry::referring(BtfKind::Func, name, proto))
     }
 
     /// A function that is visible beyond its file, which for the kernel means: its callers are to be verified apart from it.
@@ -355,7 +355,7 @@ impl Builder {
         self.push(Entry {
             // `BTF_FUNC_GLOBAL`, in the place of a count.
             count: 1,
-            ..Entry::referring(Kind::Func, name, proto)
+            ..Entry::referring(BtfKind::Func, name, proto)
         })
     }
 
@@ -364,7 +364,7 @@ impl Builder {
         let name = self.string(name);
         self.push(Entry {
             tail: vec![1],
-            ..Entry::referring(Kind::Var, name, ty)
+            ..Entry::referring(BtfKind::Var, name, ty)
         })
     }
 
@@ -377,7 +377,7 @@ impl Builder {
             .collect();
         self.push(Entry {
             count: variables.len(),
-            ..Entry::sized(Kind::Datasec, name, size, tail)
+            ..Entry::sized(BtfKind::Datasec, name, size, tail)
         })
     }
 
@@ -430,7 +430,7 @@ impl Builder {
 }
 
 impl Entry {
-    fn sized(kind: Kind, name: u32, size: u32, tail: Vec<u32>) -> Self {
+    fn sized(kind: BtfKind, name: u32, size: u32, tail: Vec<u32>) -> Self {
         let align = u64::from(size).clamp(1, 8);
         Self {
             name,
@@ -444,7 +444,7 @@ impl Entry {
         }
     }
 
-    fn referring(kind: Kind, name: u32, ty: TypeId) -> Self {
+    fn referring(kind: BtfKind, name: u32, ty: TypeId) -> Self {
         Self {
             name,
             kind,

@@ -2,7 +2,7 @@
 
 use super::elf::Elf;
 use crate::Error;
-use crate::btf::{Btf, Kind, Type, TypeId};
+use crate::btf::{Btf, BtfKind, Type, TypeId};
 use bytes::Bytes;
 
 /// A variable or function that the kernel is to provide.
@@ -116,13 +116,13 @@ fn as_struct(
     let count = members.len() as u32;
     for (index, member) in members.enumerate() {
         match words.btf.kind(member) {
-            Some(Kind::Var) => {
+            Some(BtfKind::Var) => {
                 if typed_as_int {
                     words.set(member, 2, int.0);
                 }
                 words.set(member, 3, 1); // a global variable
             }
-            Some(Kind::Func) => own_function(words, member),
+            Some(BtfKind::Func) => own_function(words, member),
             _ => {}
         }
         let entry = 3 + index * 3;
@@ -130,7 +130,7 @@ fn as_struct(
         words.set(section, entry + 1, int.0);
         words.set(section, entry + 2, index as u32 * 32);
     }
-    let info = words.get(section, 1) & !KIND_BITS | (Kind::Struct as u32) << 24;
+    let info = words.get(section, 1) & !KIND_BITS | (BtfKind::Struct as u32) << 24;
     words.set(section, 0, 0);
     words.set(section, 1, info);
     words.set(section, 2, count * 4);
@@ -198,7 +198,7 @@ fn hidden_functions(words: &mut Words<'_>, elf: &Elf) {
         return;
     }
     for id in words.btf.ids() {
-        if words.btf.kind(id) == Some(Kind::Func) && hidden.contains(words.btf.name(id)) {
+        if words.btf.kind(id) == Some(BtfKind::Func) && hidden.contains(words.btf.name(id)) {
             let info = words.get(id, 1) & !0xffff;
             words.set(id, 1, info);
         }

@@ -441,7 +441,7 @@ impl EventKind for FunctionProbe {
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let (phase, spec) = Phase::of(self.at_return, spec)?;
         let spec = &spec;
-        let wanted = instruction::wanted(self.name(), spec)?;
+        let wanted = instruction::parse_location(self.name(), spec)?;
         if !catalog.has_kprobes() {
             return Err(no_kprobes(&text_of(spec)));
         }

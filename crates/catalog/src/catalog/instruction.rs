@@ -15,7 +15,7 @@ use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 ///
 /// # Errors
 /// When it is neither.
-pub(super) fn wanted(kind: &str, spec: &EventSpec) -> Result<Option<LocationSpec>> {
+pub(super) fn parse_location(kind: &str, spec: &EventSpec) -> Result<Option<LocationSpec>> {
     let (module, last) = match spec.parts.get(1..).unwrap_or_default() {
         [last] => (None, last),
         [module, last] => (Some(module), last),

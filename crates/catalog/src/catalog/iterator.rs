@@ -8,7 +8,7 @@ use super::kind::{Description, EventKind, Instance, KindRow, Resolved, Strategy,
 use super::lookup::Catalog;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
-use kestrel_bpf::btf::Kind;
+use kestrel_bpf::btf::BtfKind;
 use kestrel_compiler::context::{Context, EventField, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_trace::event_kind;
@@ -42,7 +42,7 @@ impl EventKind for Iterator {
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
         let types = catalog.types()?;
-        let contexts = types.ids().filter(|id| types.kind(*id) == Some(Kind::Struct));
+        let contexts = types.ids().filter(|id| types.kind(*id) == Some(BtfKind::Struct));
         let mut names: Vec<&str> = contexts
             .filter_map(|id| types.name(id).strip_prefix(CONTEXT))
             // The kernel has `struct bpf_iter__task__safe_trusted` for its verifier.
@@ -140,7 +140,7 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Result<Resolved> {
 
 fn is_pointer(types: &kestrel_bpf::btf::Btf, field: &EventField) -> bool {
     match field.ty {
-        ValueType::Btf(id) => types.kind(types.resolve(id)) == Some(Kind::Ptr),
+        ValueType::Btf(id) => types.kind(types.resolve(id)) == Some(BtfKind::Ptr),
         _ => false,
     }
 }

@@ -14,7 +14,7 @@ use super::lookup::Catalog;
 use super::trampoline::FENTRY;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
-use kestrel_bpf::btf::{Btf, Kind};
+use kestrel_bpf::btf::{Btf, BtfKind};
 use kestrel_compiler::context::{EventField, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::mark::{self, Node};
@@ -210,7 +210,7 @@ fn strategies(catalog: &Catalog, entry: &Entry, parts: &str, node: Node) -> Resu
 
 /// How this kernel calls the parts of a vector, where its vectors are of the form that is known here.
 fn parts(types: &Btf) -> Option<&'static str> {
-    let vector = types.find(Kind::Struct, VECTOR)?;
+    let vector = types.find(BtfKind::Struct, VECTOR)?;
     let has = |member: &&str| types.find_member(vector, member).is_some();
     let known = MEMBERS.iter().all(has) && ENUMERATORS.iter().all(|name| types.enumerator(name).is_some());
     PARTS.into_iter().find(has).filter(|_| known)

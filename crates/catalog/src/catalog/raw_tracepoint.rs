@@ -6,7 +6,7 @@ use super::lookup::Catalog;
 use super::spec::text_of;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result, nothing_matches};
-use kestrel_bpf::btf::{Btf, Kind, Parameter, TypeId};
+use kestrel_bpf::btf::{Btf, BtfKind, Parameter, TypeId};
 use kestrel_compiler::context::{Context, EventField, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_trace::event_kind;
@@ -37,7 +37,7 @@ pub(super) struct RawTarget {
 /// Finds a raw tracepoint's types.
 pub(super) fn target(catalog: &Catalog, name: &str) -> Option<RawTarget> {
     let types = catalog.types().ok()?;
-    let id = types.find(Kind::Typedef, &format!("{TYPEDEF}{name}"))?;
+    let id = types.find(BtfKind::Typedef, &format!("{TYPEDEF}{name}"))?;
     let arguments = types
         .function(&format!("{NAMED}{name}"))
         .map(|f| {
@@ -78,7 +78,7 @@ impl EventKind for RawTracepoint {
         let Ok(types) = catalog.types() else { return Ok(()) };
         let mut names: Vec<&str> = types
             .ids()
-            .filter(|id| types.kind(*id) == Some(Kind::Typedef))
+            .filter(|id| types.kind(*id) == Some(BtfKind::Typedef))
             .filter_map(|id| types.name(id).strip_prefix(TYPEDEF))
             .filter(|name| patterns.first().is_none_or(|p| p.matches(name)))
             .collect();

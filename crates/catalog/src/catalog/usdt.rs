@@ -13,7 +13,7 @@ use crate::arch;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
 use crate::executable::{
-    self, Argument, ArgumentPlace, Executable, FieldKind, UsdtProbe, UsdtProbes, arguments,
+    self, Argument, ArgumentPlace, Executable, UsdtFieldKind, UsdtProbe, UsdtProbes, arguments,
 };
 use kestrel_compiler::context::{Context, EventField, EventNumber, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -39,7 +39,7 @@ const ROW: KindRow = KindRow {
 };
 
 /// Parts of an event's name.
-fn wanted(spec: &EventSpec) -> Result<(&str, Glob, Glob)> {
+fn parse_pattern(spec: &EventSpec) -> Result<(&str, Glob, Glob)> {
     let parts: Vec<&str> = spec.parts.iter().map(|part| part.text.as_str()).collect();
     let has_offset = spec.parts.iter().any(|part| part.offset.is_some());
     match parts.as_slice() {
@@ -101,8 +101,8 @@ impl EventKind for Usdt {
                 .map(|field| DescribedField {
                     name: field.name.clone(),
                     ty: match field.kind {
-                        FieldKind::String | FieldKind::Bytes => format!("{}[]", field.c_type),
-                        FieldKind::Text { size: count } | FieldKind::Array { count, .. } => {
+                        UsdtFieldKind::String | UsdtFieldKind::Bytes => format!("{}[]", field.c_type),
+                        UsdtFieldKind::Text { size: count } | UsdtFieldKind::Array { count, .. } => {
                             format!("{}[{count}]", field.c_type)
                         }
                         _ => field.c_type.clone(),
@@ -132,7 +132,7 @@ impl EventKind for Usdt {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
-        let (path, provider, name) = wanted(spec)?;
+        let (path, provider, name) = parse_pattern(spec)?;
         let path = all_files(path);
         let is_pattern = !Glob::new(path).is_plain();
         let (mut all, mut refused) = (Vec::new(), None);
@@ -264,8 +264,8 @@ fn described(
     let mut fields = Vec::new();
     for field in &description.fields {
         let (ty, behind) = match field.kind {
-            FieldKind::Integer { size, signed } => (integer(size, signed), false),
-            FieldKind::Float => {
+            UsdtFieldKind::Integer { size, signed } => (integer(size, signed), false),
+            UsdtFieldKind::Float => {
                 let base = Base::Float;
                 (
                     ValueType::Integer {
@@ -276,16 +276,16 @@ fn described(
                     false,
                 )
             }
-            FieldKind::Bool => (ValueType::Bool, false),
-            FieldKind::Text { size } => (
+            UsdtFieldKind::Bool => (ValueType::Bool, false),
+            UsdtFieldKind::Text { size } => (
                 ValueType::Shorter {
                     max: size.saturating_sub(1).max(1),
                 },
                 true,
             ),
-            FieldKind::String => (ValueType::String, true),
-            FieldKind::Bytes => (ValueType::Memory { max: MAX_BYTES }, true),
-            FieldKind::Array { size, signed, count } => {
+            UsdtFieldKind::String => (ValueType::String, true),
+            UsdtFieldKind::Bytes => (ValueType::Memory { max: MAX_BYTES }, true),
+            UsdtFieldKind::Array { size, signed, count } => {
                 let element = Box::new(integer(size, signed));
                 (ValueType::Array { element, count }, true)
             }
@@ -297,7 +297,7 @@ fn described(
                 why: format!("a probe carries {WORDS} words, and it is not among them"),
                 instead: None,
             },
-            true if field.kind == FieldKind::Bytes => Source::Expression(format!(
+            true if field.kind == UsdtFieldKind::Bytes => Source::Expression(format!(
                 "buf(uptr(*(uint64 *)uptr(reg(\"{REGISTER}\") + {})), *(uint64 *)uptr(reg(\"{REGISTER}\") + {}), {MAX_BYTES})",
                 at * 8,
                 at * 8 + 8

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::facts::Facts;
-use kestrel_bpf::btf::Kind;
+use kestrel_bpf::btf::BtfKind;
 use kestrel_kernel::kcore::Kcore;
 
 /// `KPROBE_TABLE_SIZE` of the kernel's `kernel/kprobes.c`.
@@ -36,7 +36,7 @@ impl Table {
         };
         let types = facts.types()?;
         let node = types
-            .find(Kind::Struct, "kprobe")
+            .find(BtfKind::Struct, "kprobe")
             .and_then(|probe| types.find_member(probe, "hlist"))
             .ok_or_else(no_types)?;
         Ok(Self {

@@ -6,7 +6,7 @@
 use super::kprobe_table::{Table, half, no_types, word};
 use crate::error::Result;
 use crate::facts::Facts;
-use kestrel_bpf::btf::{Btf, Kind};
+use kestrel_bpf::btf::{Btf, BtfKind};
 use kestrel_kernel::Host;
 use kestrel_kernel::kcore::Kcore;
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ pub struct Registered {
 ///
 /// # Errors
 /// Where the kernel's memory cannot be read (/proc/kcore, a lockdown), or its symbols and types do not say what is in it.
-pub fn registered(host: &Host) -> Result<Vec<Registered>> {
+pub fn registered_kprobes(host: &Host) -> Result<Vec<Registered>> {
     // The same as long as the kernel runs, and long to find.
     static WHERE: OnceLock<KprobeMemory> = OnceLock::new();
     let place = match WHERE.get() {
@@ -63,10 +63,10 @@ pub fn registered(host: &Host) -> Result<Vec<Registered>> {
 /// The kernel's counts, by the number of the program on the probes.
 ///
 /// # Errors
-/// As [`registered`].
+/// As [`registered_kprobes`].
 pub fn by_program(host: &Host) -> Result<HashMap<u32, u64>> {
     let mut sums = HashMap::new();
-    for probe in registered(host)? {
+    for probe in registered_kprobes(host)? {
         if let Some(program) = probe.program {
             *sums.entry(program).or_default() += probe.missed;
         }
@@ -149,7 +149,7 @@ impl Shape {
 
 fn shape(types: &Btf) -> Option<Shape> {
     let of = |structure: &str, path: &[&str]| {
-        let mut ty = types.find(Kind::Struct, structure)?;
+        let mut ty = types.find(BtfKind::Struct, structure)?;
         let mut offset = 0;
         for name in path {
             let place = types.find_member(ty, name)?;

@@ -20,7 +20,7 @@ pub use flow::Follow;
 pub use function::{CodePlace, Function, Instruction, Patch, Why};
 pub use location::KERNEL;
 pub use location_spec::LocationSpec;
-pub use misses::{Registered, registered};
+pub use misses::{Registered, registered_kprobes};
 
 use crate::error::{Error, Result};
 use flow::After;

@@ -2,7 +2,7 @@
 
 use super::function::Why;
 use crate::facts::Facts;
-use kestrel_bpf::btf::Kind;
+use kestrel_bpf::btf::BtfKind;
 use kestrel_kernel::kcore::Kcore;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ impl Reserved {
     pub(crate) fn read(facts: &Facts, memory: &Kcore) -> Self {
         let bug = || {
             let types = facts.types().ok()?;
-            types.size_of(types.find(Kind::Struct, "bug_entry")?)
+            types.size_of(types.find(BtfKind::Struct, "bug_entry")?)
         };
         let tables = [
             Table {

@@ -7,7 +7,7 @@ use super::function::Patch;
 use super::kprobe_table;
 use crate::error::Result;
 use crate::facts::Facts;
-use kestrel_bpf::btf::{Btf, Kind};
+use kestrel_bpf::btf::{Btf, BtfKind};
 use kestrel_kernel::kcore::Kcore;
 
 /// What a function begins with where indirect branches are tracked: `endbr64`, or the no-op that the kernel puts over it where it is never called indirectly
@@ -163,8 +163,8 @@ fn probe(memory: &Kcore, shape: &Shape, at: u64) -> Result<Probe> {
 
 /// Where the members lie, by the kernel's own types.
 fn shape(types: &Btf) -> Option<Shape> {
-    let probe = types.find(Kind::Struct, "kprobe")?;
-    let optimized = types.find(Kind::Struct, "optimized_kprobe")?;
+    let probe = types.find(BtfKind::Struct, "kprobe")?;
+    let optimized = types.find(BtfKind::Struct, "optimized_kprobe")?;
     let inner = types.find_member(optimized, "optinsn")?;
     let copied = types.find_member(inner.ty, "copied_insn")?;
     let member = |name: &str| {

@@ -10,7 +10,9 @@ mod usdt;
 
 pub use lookup::find;
 pub use site::Site;
-pub use usdt::{Argument, ArgumentPlace, Description, Field, FieldKind, UsdtProbe, UsdtProbes, arguments};
+pub use usdt::{
+    Argument, ArgumentPlace, Description, Field, UsdtFieldKind, UsdtProbe, UsdtProbes, arguments,
+};
 
 use crate::bounded_read;
 use crate::debuginfo::{self, DebugInfo, Identity};

@@ -43,7 +43,7 @@ pub struct Field {
     /// The field's name.
     pub name: String,
     /// The field's type.
-    pub kind: FieldKind,
+    pub kind: UsdtFieldKind,
     /// What C calls it: `unsigned short`.
     pub c_type: String,
 }
@@ -51,7 +51,7 @@ pub struct Field {
 /// Type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "sizes are in bytes")]
-pub enum FieldKind {
+pub enum UsdtFieldKind {
     /// An integer, in one word.
     Integer { size: u8, signed: bool },
     /// The bits of a float of 4 or 8 bytes, always those of 8.
@@ -68,7 +68,7 @@ pub enum FieldKind {
     Array { size: u8, signed: bool, count: u32 },
 }
 
-impl FieldKind {
+impl UsdtFieldKind {
     /// How many words it takes among those that the probe's register points to.
     pub fn words(self) -> u32 {
         if self == Self::Bytes { 2 } else { 1 }
@@ -273,7 +273,7 @@ fn field(text: &str) -> Option<Field> {
         !name.is_empty() && name.chars().all(is_letter) && !name.starts_with(|c: char| c.is_ascii_digit());
     Some(Field {
         name: is_name.then(|| name.to_owned())?,
-        kind: FieldKind::read(kind)?,
+        kind: UsdtFieldKind::read(kind)?,
         c_type: c_type.to_owned(),
     })
 }
@@ -464,19 +464,24 @@ mod tests {
         assert_eq!(all.len(), 1);
         let answered = &all[&("server".to_owned(), "answered".to_owned())];
         assert_eq!(answered.print, "{path} {n}");
-        let kinds: Vec<FieldKind> = answered.fields.iter().map(|field| field.kind).collect();
-        let unsigned = FieldKind::Integer {
+        let kinds: Vec<UsdtFieldKind> = answered.fields.iter().map(|field| field.kind).collect();
+        let unsigned = UsdtFieldKind::Integer {
             size: 2,
             signed: false,
         };
-        let array = FieldKind::Array {
+        let array = UsdtFieldKind::Array {
             size: 4,
             signed: true,
             count: 3,
         };
         assert_eq!(
             kinds,
-            [FieldKind::String, unsigned, FieldKind::Text { size: 16 }, array]
+            [
+                UsdtFieldKind::String,
+                unsigned,
+                UsdtFieldKind::Text { size: 16 },
+                array
+            ]
         );
         assert_eq!(answered.fields[1].c_type, "unsigned short");
         // Nothing panics, whatever is cut off.

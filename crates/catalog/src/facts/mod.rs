@@ -6,7 +6,7 @@ use crate::arch;
 use crate::error::{Error, Result};
 use crate::executable::Executables;
 use ftrace_sites::Traced;
-use kestrel_bpf::btf::{Btf, Kind};
+use kestrel_bpf::btf::{Btf, BtfKind};
 use kestrel_compiler::context::{Features, PidNamespace, PreemptCount, ProgramKind};
 use kestrel_compiler::program::IS_RETURN;
 use kestrel_kernel::Host;
@@ -249,7 +249,7 @@ impl Facts {
     /// Whether one program can see entries and returns of functions: the kernel then has the function by which it learns where it is.
     pub fn has_kprobe_sessions(&self) -> bool {
         self.types()
-            .is_ok_and(|types| types.find(Kind::Func, IS_RETURN).is_some())
+            .is_ok_and(|types| types.find(BtfKind::Func, IS_RETURN).is_some())
     }
 
     /// Where this kernel preempts threads inside programs.
@@ -273,7 +273,7 @@ impl Facts {
     /// Features of this kernel for generated code of a program kind.
     pub fn features(&self, program: ProgramKind) -> Features {
         // Helpers are functions of the kernel like those that are called by name.
-        let kfunc = |name: &str| self.types().is_ok_and(|t| t.find(Kind::Func, name).is_some());
+        let kfunc = |name: &str| self.types().is_ok_and(|t| t.find(BtfKind::Func, name).is_some());
         let perf = matches!(
             program,
             ProgramKind::Kprobe | ProgramKind::Kretprobe | ProgramKind::Tracepoint

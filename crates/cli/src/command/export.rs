@@ -9,7 +9,7 @@ use crate::progress;
 use clap::Args;
 use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use kestrel::kernel::process::Interrupt;
-use kestrel_trace::convert::{self, FORMATS, Place, RecordingContext};
+use kestrel_trace::convert::{self, FORMATS, OutputPath, RecordingContext};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::print::counted;
 use kestrel_trace::record::Record;
@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         summary: trace.summary.clone(),
         calls: trace.calls,
     };
-    let conversion = (target.begin)(recording, Place::at(&path)?)?;
+    let conversion = (target.begin)(recording, OutputPath::at(&path)?)?;
     let mut wanted = |record: &Record<'_>| choice.wants(record);
     let summary = trace.summary.as_ref();
     let records = convert::convert(&mut trace.reader, summary, &mut wanted, conversion)?;

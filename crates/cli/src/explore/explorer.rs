@@ -4,7 +4,7 @@ use super::answer::{Question, next_style, usual_pairs, wrong};
 use super::jobs::Jobs;
 use super::level::{Level, LevelQuestion};
 use super::scope::{Condition, Scope, has_calls, has_stacks, range_label};
-use super::tables::{TABS, Tab, Target};
+use super::tables::{Subject, TABS, Tab};
 use super::timeline::{self, Selecting, SelectionChange};
 use crate::exit::Failure;
 use crate::filter;
@@ -340,7 +340,7 @@ impl Explorer {
     fn in_graph(&mut self, key: KeyEvent) -> bool {
         let level = self.level_mut();
         let row = match level.table().and_then(|shown| shown.chosen()) {
-            Some(Target::Graph(row)) => Some(row.clone()),
+            Some(Subject::Graph(row)) => Some(row.clone()),
             _ => None,
         };
         let Some(graph) = &mut level.graph else {

@@ -14,11 +14,11 @@ use std::ops::RangeInclusive;
 #[derive(Clone, Debug)]
 pub(crate) struct Condition {
     label: String,
-    kind: Kind,
+    kind: ConditionKind,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum ConditionKind {
     /// Events of this name.
     Event(String),
     /// The process did it.
@@ -60,7 +60,7 @@ pub(crate) struct Scope {
 }
 
 impl Condition {
-    fn new(label: impl Into<String>, kind: Kind) -> Self {
+    fn new(label: impl Into<String>, kind: ConditionKind) -> Self {
         Self {
             label: shown(&label.into()).into_owned(),
             kind,
@@ -69,35 +69,35 @@ impl Condition {
 
     /// Records of an event.
     pub(crate) fn event(name: &str) -> Self {
-        Self::new(name, Kind::Event(name.to_owned()))
+        Self::new(name, ConditionKind::Event(name.to_owned()))
     }
 
     /// Scope of a process.
     pub(crate) fn process(name: &str, pid: u32) -> Self {
-        Self::new(format!("process {name}"), Kind::Process(pid))
+        Self::new(format!("process {name}"), ConditionKind::Process(pid))
     }
 
     /// Scope of a thread of a process.
     pub(crate) fn thread(name: &str, pid: u32, tid: u32) -> Self {
-        Self::new(format!("thread {name}"), Kind::Thread(pid, tid))
+        Self::new(format!("thread {name}"), ConditionKind::Thread(pid, tid))
     }
 
     /// Scope of a CPU.
     pub(crate) fn cpu(cpu: u32) -> Self {
-        Self::new(format!("CPU {cpu}"), Kind::Cpu(cpu))
+        Self::new(format!("CPU {cpu}"), ConditionKind::Cpu(cpu))
     }
 
     /// Records of two events.
     pub(crate) fn pair(begin: &str, end: &str) -> Self {
         Self::new(
             format!("{begin} to {end}"),
-            Kind::Pair(begin.to_owned(), end.to_owned()),
+            ConditionKind::Pair(begin.to_owned(), end.to_owned()),
         )
     }
 
     /// Scope of a range of times, with its words.
     pub(crate) fn times(label: String, times: RangeInclusive<u64>) -> Self {
-        Self::new(label, Kind::Times(times))
+        Self::new(label, ConditionKind::Times(times))
     }
 
     /// Records of which a predicate of the event language holds.
@@ -111,23 +111,23 @@ impl Condition {
         };
         let clocks = kestrel_query::Clocks::here(0, 0);
         let filter = Filter::new(&wanted, &trace.reader.info().events, &clocks)?;
-        Ok(Self::new(text, Kind::Filter(Box::new(filter))))
+        Ok(Self::new(text, ConditionKind::Filter(Box::new(filter))))
     }
 
     /// Scope that the command line asks for.
     pub(crate) fn asked(filter: Filter) -> Self {
-        Self::new("as asked", Kind::Filter(Box::new(filter)))
+        Self::new("as asked", ConditionKind::Filter(Box::new(filter)))
     }
 
     /// Entries and returns of a system call.
     pub(crate) fn call(name: &str) -> Self {
-        Self::new(name, Kind::Call(name.to_owned()))
+        Self::new(name, ConditionKind::Call(name.to_owned()))
     }
 
     /// Records in whose group these are the values.
     pub(crate) fn keys(keys: Keys, values: Vec<String>) -> Self {
         let label = format!("{} = {}", keys.names().join(","), values.join(","));
-        Self::new(label, Kind::Keys(Box::new(keys), values))
+        Self::new(label, ConditionKind::Keys(Box::new(keys), values))
     }
 
     /// Records whose stack goes this way.
@@ -138,12 +138,12 @@ impl Condition {
             Direction::Callee => " < ",
         };
         let label = format!("{}: {}", chain.command.name, names.join(arrow));
-        Self::new(label, Kind::Chain(chain))
+        Self::new(label, ConditionKind::Chain(chain))
     }
 
     /// Records whose lines have a text.
     pub(crate) fn text(text: &str) -> Self {
-        Self::new(format!("\"{text}\""), Kind::Text(text.to_lowercase()))
+        Self::new(format!("\"{text}\""), ConditionKind::Text(text.to_lowercase()))
     }
 }
 
@@ -173,25 +173,26 @@ impl Scope {
         self.conditions
             .iter()
             .fold(0..=u64::MAX, |all, condition| match &condition.kind {
-                Kind::Times(times) => within(&all, times),
-                Kind::Filter(filter) => within(&all, &filter.times()),
+                ConditionKind::Times(times) => within(&all, times),
+                ConditionKind::Filter(filter) => within(&all, &filter.times()),
                 _ => all,
             })
     }
 
     /// Judge of records in one pass over a trace.
     pub(crate) fn judge(&self, trace: &Trace, begin_ns: u64) -> Judge {
-        let has = |kind: fn(&Kind) -> bool| self.conditions.iter().any(|it| kind(&it.kind));
+        let has = |kind: fn(&ConditionKind) -> bool| self.conditions.iter().any(|it| kind(&it.kind));
         let processes = || trace.processes.clone();
         let (symbols, style) = (|| trace.symbols.clone(), Style::default());
         Judge {
             background: Background::new(processes(), begin_ns).with_tasks(trace.tasks.clone()),
-            follows_names: has(|kind| matches!(kind, Kind::Filter(_) | Kind::Keys(..))),
-            stacks: has(|kind| matches!(kind, Kind::Chain(_)))
+            follows_names: has(|kind| matches!(kind, ConditionKind::Filter(_) | ConditionKind::Keys(..))),
+            stacks: has(|kind| matches!(kind, ConditionKind::Chain(_)))
                 .then(|| Stacks::new(symbols(), processes(), Weight::Records)),
             ways: vec![Vec::new(); self.conditions.len()],
             calls: CallReader::new(self.signatures.clone()),
-            text: has(|kind| matches!(kind, Kind::Text(_))).then(|| Text::new(style, symbols(), processes())),
+            text: has(|kind| matches!(kind, ConditionKind::Text(_)))
+                .then(|| Text::new(style, symbols(), processes())),
             line: Vec::new(),
             scope: self.clone(),
         }
@@ -225,14 +226,18 @@ impl Judge {
 
     /// Whether fields of records are of no interest to it.
     pub(crate) fn knows_by_heads(&self) -> bool {
-        let by_head = |kind: &Kind| match kind {
-            Kind::Event(_)
-            | Kind::Process(_)
-            | Kind::Thread(..)
-            | Kind::Cpu(_)
-            | Kind::Pair(..)
-            | Kind::Times(_) => true,
-            Kind::Filter(_) | Kind::Keys(..) | Kind::Call(_) | Kind::Chain(_) | Kind::Text(_) => false,
+        let by_head = |kind: &ConditionKind| match kind {
+            ConditionKind::Event(_)
+            | ConditionKind::Process(_)
+            | ConditionKind::Thread(..)
+            | ConditionKind::Cpu(_)
+            | ConditionKind::Pair(..)
+            | ConditionKind::Times(_) => true,
+            ConditionKind::Filter(_)
+            | ConditionKind::Keys(..)
+            | ConditionKind::Call(_)
+            | ConditionKind::Chain(_)
+            | ConditionKind::Text(_) => false,
         };
         !self.follows_names
             && self
@@ -254,15 +259,15 @@ impl Judge {
         let mut costly = false;
         for condition in &self.scope.conditions {
             let holds = match &condition.kind {
-                Kind::Event(name) => record.event.name == *name,
-                Kind::Process(pid) => record.pid == *pid,
-                Kind::Thread(pid, tid) => (record.pid, record.tid) == (*pid, *tid),
-                Kind::Cpu(cpu) => record.cpu == *cpu,
-                Kind::Pair(begin, end) => [begin, end].contains(&&record.event.name),
-                Kind::Times(times) => times.contains(&record.time_ns),
-                Kind::Filter(filter) => filter.wants(record, background),
-                Kind::Keys(keys, values) => keys.shown(record, background) == *values,
-                Kind::Call(_) | Kind::Chain(_) | Kind::Text(_) => {
+                ConditionKind::Event(name) => record.event.name == *name,
+                ConditionKind::Process(pid) => record.pid == *pid,
+                ConditionKind::Thread(pid, tid) => (record.pid, record.tid) == (*pid, *tid),
+                ConditionKind::Cpu(cpu) => record.cpu == *cpu,
+                ConditionKind::Pair(begin, end) => [begin, end].contains(&&record.event.name),
+                ConditionKind::Times(times) => times.contains(&record.time_ns),
+                ConditionKind::Filter(filter) => filter.wants(record, background),
+                ConditionKind::Keys(keys, values) => keys.shown(record, background) == *values,
+                ConditionKind::Call(_) | ConditionKind::Chain(_) | ConditionKind::Text(_) => {
                     costly = true;
                     true
                 }
@@ -290,8 +295,8 @@ impl Judge {
         let node = stacks.as_mut().and_then(|stacks| stacks.node(record));
         let mut conditions = scope.conditions.iter().zip(ways);
         conditions.all(|(condition, ways)| match &condition.kind {
-            Kind::Call(name) => is_call(calls, record, name),
-            Kind::Chain(chain) => match (stacks.as_ref(), node) {
+            ConditionKind::Call(name) => is_call(calls, record, name),
+            ConditionKind::Chain(chain) => match (stacks.as_ref(), node) {
                 (Some(stacks), Some(node)) => {
                     let place = node as usize;
                     ways.resize(ways.len().max(place + 1), None);
@@ -299,7 +304,7 @@ impl Judge {
                 }
                 _ => false,
             },
-            Kind::Text(wanted) => {
+            ConditionKind::Text(wanted) => {
                 line.clear();
                 if let Some(text) = text {
                     text.record(record, line);

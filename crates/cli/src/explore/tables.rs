@@ -49,7 +49,7 @@ pub(crate) const TABS: [(Tab, &str); 9] = [
 
 /// Subject of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum Subject {
     /// An event.
     Event(String),
     /// A process: its name as shown, and its number.
@@ -73,14 +73,14 @@ pub(crate) enum Target {
 pub(crate) struct Shown {
     /// The table. The key of each row is its place among the targets.
     pub(crate) table: Table,
-    targets: Vec<Target>,
+    targets: Vec<Subject>,
     /// Of latencies: how they are spread.
     histograms: Vec<String>,
     /// What else is to be said.
     pub(crate) remark: Option<String>,
 }
 
-impl Target {
+impl Subject {
     /// The condition of the records behind it; `keys` are those of groups.
     pub(crate) fn condition(&self, keys: Option<&Keys>, graph: Option<&Graph>) -> Option<Condition> {
         Some(match self {
@@ -105,7 +105,7 @@ impl Target {
 }
 
 impl Shown {
-    fn new(table: Table, rows: Vec<(Target, Vec<Cell>)>) -> Self {
+    fn new(table: Table, rows: Vec<(Subject, Vec<Cell>)>) -> Self {
         let mut shown = Self {
             table,
             targets: Vec::new(),
@@ -116,8 +116,8 @@ impl Shown {
         shown
     }
 
-    fn set(&mut self, rows: Vec<(Target, Vec<Cell>)>) {
-        let (targets, cells): (Vec<Target>, Vec<Vec<Cell>>) = rows.into_iter().unzip();
+    fn set(&mut self, rows: Vec<(Subject, Vec<Cell>)>) {
+        let (targets, cells): (Vec<Subject>, Vec<Vec<Cell>>) = rows.into_iter().unzip();
         let rows = cells.into_iter().enumerate();
         self.table.set_rows(
             rows.map(|(place, cells)| Row::new(place.to_string(), cells))
@@ -127,7 +127,7 @@ impl Shown {
     }
 
     /// Subject of the chosen row.
-    pub(crate) fn chosen(&self) -> Option<&Target> {
+    pub(crate) fn chosen(&self) -> Option<&Subject> {
         self.targets.get(self.place()?)
     }
 
@@ -144,32 +144,32 @@ impl Shown {
 /// The tables of a report.
 pub(crate) fn of_report(report: &Report) -> Vec<(Tab, Shown)> {
     let total = report.records;
-    let table = |tab, title, name, target: fn(&str) -> Option<Target>| {
+    let table = |tab, title, name, target: fn(&str) -> Option<Subject>| {
         (tab, counts(title, report.table(name), total, target))
     };
     vec![
         table(Tab::Events, "event", "events", |name| {
-            Some(Target::Event(name.to_owned()))
+            Some(Subject::Event(name.to_owned()))
         }),
         table(Tab::Processes, "process", "processes", process),
         table(Tab::Threads, "thread (process)", "threads", thread),
         table(Tab::Cpus, "CPU", "cpus", |name| {
-            Some(Target::Cpu(name.strip_prefix("CPU ")?.parse().ok()?))
+            Some(Subject::Cpu(name.strip_prefix("CPU ")?.parse().ok()?))
         }),
     ]
 }
 
 /// `comm-pid`, as the analysis writes it.
-fn process(name: &str) -> Option<Target> {
+fn process(name: &str) -> Option<Subject> {
     let (_, pid) = name.rsplit_once('-')?;
-    Some(Target::Process(name.to_owned(), pid.parse().ok()?))
+    Some(Subject::Process(name.to_owned(), pid.parse().ok()?))
 }
 
 /// `comm-tid (pid)`, as the analysis writes it.
-fn thread(name: &str) -> Option<Target> {
+fn thread(name: &str) -> Option<Subject> {
     let (thread, pid) = name.strip_suffix(')')?.rsplit_once(" (")?;
     let (_, tid) = thread.rsplit_once('-')?;
-    Some(Target::Thread(
+    Some(Subject::Thread(
         name.to_owned(),
         pid.parse().ok()?,
         tid.parse().ok()?,
@@ -179,7 +179,7 @@ fn thread(name: &str) -> Option<Target> {
 /// Columns of the longest bar.
 const BAR: u64 = 20;
 
-fn counts(title: &str, rows: &[Count], total: u64, target: fn(&str) -> Option<Target>) -> Shown {
+fn counts(title: &str, rows: &[Count], total: u64, target: fn(&str) -> Option<Subject>) -> Shown {
     let columns = [
         match title {
             "event" => Column::event(title),
@@ -261,7 +261,7 @@ pub(crate) fn of_latencies(rows: &[Latency], unpaired: &[Unpaired]) -> Shown {
             ns.percentile(900),
         ];
         cells.extend(figures.map(|ns| time(ns.cast_unsigned())));
-        (Target::Pair(row.begin.clone(), row.end.clone()), cells)
+        (Subject::Pair(row.begin.clone(), row.end.clone()), cells)
     });
     let mut shown = Shown::new(Table::new(columns).sorted_by(2), cells.collect());
     let (begins, ends) = unpaired
@@ -309,7 +309,7 @@ pub(crate) fn of_calls(rows: &[CallRow], unfinished: &BTreeMap<String, u64>) -> 
             Cell::count(row.errors),
         ];
         cells.extend(times);
-        (Target::Call(row.call.clone()), cells)
+        (Subject::Call(row.call.clone()), cells)
     });
     let mut shown = Shown::new(Table::new(columns).sorted_by(3), cells.collect());
     let left: u64 = unfinished.values().sum();
@@ -335,7 +335,7 @@ pub(crate) fn of_groups(grouped: &Grouped, total: u64) -> Shown {
             Cell::count(group.count),
             Cell::number(share, &format!("{share:.1} %")),
         ]);
-        (Target::Group(group.shown.clone()), cells)
+        (Subject::Group(group.shown.clone()), cells)
     });
     let mut shown = Shown::new(Table::new(columns).sorted_by(sorted), cells.collect());
     shown.remark = (grouped.without > 0).then(|| {
@@ -373,7 +373,7 @@ pub(crate) fn of_graph(graph: &Graph, before: Option<Shown>) -> Shown {
     let rows = graph.rows();
     let cells = rows.into_iter().map(|row| {
         let cells = row.cells.iter().map(|cell| Cell::text(cell)).collect();
-        (Target::Graph(row), cells)
+        (Subject::Graph(row), cells)
     });
     let mut shown = Shown::new(Table::new(columns), cells.collect());
     // A row that is unfolded makes all rows anew, among which the user goes on where they were.

@@ -1,12 +1,12 @@
 //! Questions about recordings: filters, groups and latencies against what is counted from all lines here.
 
-use crate::house::{Place, needs_tracing};
+use crate::house::{WorkFolder, needs_tracing};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A recording of a shell and its children, and all its records.
-fn recorded() -> (Place, Vec<Value>) {
-    let place = Place::new();
+fn recorded() -> (WorkFolder, Vec<Value>) {
+    let place = WorkFolder::new();
     let script =
         "for n in 1 2 3; do cat /etc/passwd > /dev/null; done; head -c 20000 /dev/zero | wc -c > /dev/null";
     let events = "syscalls:sys_enter_read,syscalls:sys_exit_read,syscalls:sys_enter_write,syscalls:sys_exit_write,sched:sched_process_exit";
@@ -18,11 +18,11 @@ fn recorded() -> (Place, Vec<Value>) {
     (place, records)
 }
 
-fn lines(place: &Place, options: &[&str]) -> Vec<Value> {
+fn lines(place: &WorkFolder, options: &[&str]) -> Vec<Value> {
     place.json_lines(&[&["print"], options].concat())
 }
 
-fn report(place: &Place, options: &[&str]) -> Value {
+fn report(place: &WorkFolder, options: &[&str]) -> Value {
     let answer = place
         .run(&[&["report", "--format", "json"], options].concat())
         .succeeds();

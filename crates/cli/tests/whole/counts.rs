@@ -1,6 +1,6 @@
 //! A program that makes an exactly known number of system calls: every one is in the trace, or counted as lost.
 
-use crate::house::{Place, has, needs_tracing};
+use crate::house::{WorkFolder, has, needs_tracing};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -59,7 +59,7 @@ fn each_of_100_000_calls_is_recorded_ten_times_out_of_ten() {
     const N: u64 = 100_000;
     let babeltrace = has("babeltrace2");
     for run in 0..10 {
-        let place = Place::new();
+        let place = WorkFolder::new();
         let output = with_calls(place.command(&["record", "-e", EVENT]), N)
             .output()
             .unwrap();
@@ -93,7 +93,7 @@ fn each_of_100_000_calls_is_recorded_ten_times_out_of_ten() {
 #[test]
 fn quiet_says_what_was_lost_and_nothing_else() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let said = |arguments: &[&str], calls| {
         let output = with_calls(place.command(arguments), calls).output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -119,7 +119,7 @@ fn quiet_says_what_was_lost_and_nothing_else() {
 }
 
 /// Recorded and lost, as `report` counts them.
-fn counted(place: &Place) -> (u64, u64) {
+fn counted(place: &WorkFolder) -> (u64, u64) {
     let report = place.run(&["report", "--format", "json"]).succeeds().out;
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     let rows = report["counted"].as_array().unwrap();
@@ -152,7 +152,7 @@ fn what_the_fastest_loop_loses_is_counted_exactly() {
 /// Records the fastest loop, and stops the recorder for a while if asked to. Gives what was lost.
 fn loses_what_it_says(stopped: bool) -> u64 {
     const N: u64 = 2_000_000;
-    let place = Place::new();
+    let place = WorkFolder::new();
     let arguments = ["record", "-e", EVENT, "--buffer-size", "1M"];
     let recorder = with_calls(place.command(&arguments), N)
         .stderr(Stdio::piped())

@@ -1,9 +1,9 @@
 //! `export`: what it writes of a recording of this machine, and what it refuses. What is in the files the tools that read them say (tests of the trace crate).
 
-use crate::house::{Place, has, needs_tracing};
+use crate::house::{WorkFolder, has, needs_tracing};
 
 /// A recording of a command, with stacks; gives how many events it has.
-fn record(place: &Place) -> usize {
+fn record(place: &WorkFolder) -> usize {
     let with_stacks = "syscalls:sys_enter_openat { record(args, kstack, ustack) }";
     let events = "syscalls:sys_exit_openat,sched:sched_process_exit";
     place
@@ -27,7 +27,7 @@ fn record(place: &Place) -> usize {
 #[test]
 fn every_format_has_every_event() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let all = record(&place);
     assert!(all >= 3, "{all}");
     for format in [
@@ -116,7 +116,7 @@ fn every_format_has_every_event() {
 #[test]
 fn what_cannot_be_written_is_said_and_leaves_nothing() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     record(&place);
     let before = || std::fs::read_dir(place.path()).unwrap().count();
     let files = before();

@@ -42,9 +42,9 @@ impl Answer {
 }
 
 /// A folder to work in.
-pub(crate) struct Place(pub(crate) TempDir);
+pub(crate) struct WorkFolder(pub(crate) TempDir);
 
-impl Place {
+impl WorkFolder {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -93,7 +93,7 @@ pub(crate) fn barred() -> Option<&'static str> {
     static WHY: OnceLock<Option<String>> = OnceLock::new();
     let why = WHY.get_or_init(|| {
         let arguments = ["record", "-e", "syscalls:sys_enter_getppid", "--duration", "1ms"];
-        let answer = Place::new().run(&arguments);
+        let answer = WorkFolder::new().run(&arguments);
         match answer.code {
             Some(0) => None,
             Some(3 | 4) => Some(answer.err.trim().to_owned()),

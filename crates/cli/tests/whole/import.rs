@@ -1,12 +1,12 @@
 //! Recordings that perf and trace-cmd make of this machine, read by our commands: as many records as their own tools show, and ten of them field by field. Skipped where a tool is not
 //! installed or may not record.
 
-use crate::house::{Place, has, needs_tracing};
+use crate::house::{WorkFolder, has, needs_tracing};
 use serde_json::Value;
 use std::process::{Command, Output};
 
 /// What a tool says, in this folder; `None` where it fails, which is said.
-fn tool(place: &Place, line: &str) -> Option<String> {
+fn tool(place: &WorkFolder, line: &str) -> Option<String> {
     let output = Command::new("sh")
         .args(["-c", line])
         .current_dir(place.path())
@@ -44,7 +44,7 @@ fn nanoseconds(text: &str) -> u64 {
     seconds.parse::<u64>().unwrap() * 1_000_000_000 + rest.parse::<u64>().unwrap()
 }
 
-fn same_as_perf_script(place: &Place, file: &str) {
+fn same_as_perf_script(place: &WorkFolder, file: &str) {
     let line = format!("perf script -i {file} --ns -G -F pid,tid,cpu,time,event,trace");
     let Some(script) = tool(place, &line) else { return };
     let lines: Vec<&str> = script.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -86,7 +86,7 @@ fn what_perf_records_is_read_as_perf_reads_it() {
     if !has("perf") {
         return;
     }
-    let place = Place::new();
+    let place = WorkFolder::new();
     let events =
         "sched:sched_switch,sched:sched_process_exit,syscalls:sys_enter_openat,syscalls:sys_exit_openat";
     let line = format!("perf record -g -o plain -e {events} -- {LOAD} 2> /dev/null");
@@ -136,7 +136,7 @@ fn what_trace_cmd_writes_is_read_as_it_reads_it() {
     if !has("trace-cmd") {
         return;
     }
-    let place = Place::new();
+    let place = WorkFolder::new();
     if tool(&place, &RING.replace("LOAD", LOAD)).is_none() {
         return;
     }
@@ -186,7 +186,7 @@ fn what_trace_cmd_writes_is_read_as_it_reads_it() {
 
 #[test]
 fn what_is_no_recording_is_said() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let write = |name: &str, bytes: &[u8]| std::fs::write(place.path().join(name), bytes).unwrap();
     write("text", b"not a recording\n");
     place

@@ -1,14 +1,14 @@
 //! `kestrel report` on a terminal: what is on the screen, where keys lead, and that the terminal is given back.
 
-use crate::house::Place;
+use crate::house::WorkFolder;
 use std::os::unix::process::ExitStatusExt as _;
 use testkit::recording;
 use testkit::terminal::{self, Console, Signal};
 
 const ROUNDS: u64 = 1000;
 
-fn recorded(level: Option<u8>) -> Place {
-    let place = Place::new();
+fn recorded(level: Option<u8>) -> WorkFolder {
+    let place = WorkFolder::new();
     recording::write(&place.path().join("a.trace"), ROUNDS, level, 3);
     place
 }
@@ -139,7 +139,7 @@ fn terminals_without_escape_sequences_get_plain_text() {
 
 #[test]
 fn of_nothing_there_is_a_line() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     recording::write(&place.path().join("a.trace"), 0, None, 0);
     let (status, shown, given_back) = Console::start(place.command(&["report", "a.trace"]), 100, 24).end();
     assert!(

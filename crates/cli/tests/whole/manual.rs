@@ -1,12 +1,12 @@
 //! Manual pages and completions: each command has its page, and what formats or reads them has nothing to complain of.
 
-use crate::house::Place;
+use crate::house::WorkFolder;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The commands as help shows them, each with the words that lead to it.
-fn commands(place: &Place, words: &[&str], all: &mut Vec<String>) {
+fn commands(place: &WorkFolder, words: &[&str], all: &mut Vec<String>) {
     all.push([&["kestrel"], words].concat().join("-"));
     let help = place.run(&[words, &["--help"]].concat()).succeeds().out;
     let list = help.split("\nCommands:\n").nth(1).unwrap_or_default();
@@ -19,7 +19,7 @@ fn commands(place: &Place, words: &[&str], all: &mut Vec<String>) {
     }
 }
 
-fn pages(place: &Place) -> Vec<(String, String)> {
+fn pages(place: &WorkFolder) -> Vec<(String, String)> {
     place.run(&["man", "pages"]).succeeds();
     let entries = fs::read_dir(place.path().join("pages")).unwrap();
     let mut pages: Vec<_> = entries
@@ -48,7 +48,7 @@ fn said(program: &str, arguments: &[&str], page: &Path) -> Option<String> {
 
 #[test]
 fn every_command_has_a_page() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let mut commands_of_help = Vec::new();
     commands(&place, &[], &mut commands_of_help);
     assert!(commands_of_help.len() > 40, "{commands_of_help:?}");
@@ -84,7 +84,7 @@ fn every_command_has_a_page() {
 
 #[test]
 fn pages_are_clean() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     for (name, _) in pages(&place) {
         let page = place.path().join(format!("pages/{name}.1"));
         if let Some(said) = said("groff", &["-man", "-ww", "-Tutf8", "-z"], &page) {
@@ -95,7 +95,7 @@ fn pages_are_clean() {
 
 #[test]
 fn completions_are_read_by_their_shells() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let readers: &[(&str, &[&str])] = &[
         (
             "bash",

@@ -1,11 +1,11 @@
 //! `report --html`: what it writes and says. What the page shows is tested with a browser, beside the code that makes it.
 
-use crate::house::{Place, needs_tracing};
+use crate::house::{WorkFolder, needs_tracing};
 
 #[test]
 fn a_page_is_one_file_that_asks_no_network() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let line = [
         "record",
         "-e",
@@ -37,7 +37,7 @@ fn a_page_is_one_file_that_asks_no_network() {
 #[test]
 fn a_page_that_cannot_be_is_refused_with_a_reason() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     place
         .run(&["record", "-e", "syscalls:sys_enter_*", "--", "true"])
         .succeeds();

@@ -1,6 +1,6 @@
 //! Programs about system calls over recordings of all of them (`record --syscalls`): the same as live, and what such a recording does not hold.
 
-use crate::house::{Place, needs_tracing};
+use crate::house::{WorkFolder, needs_tracing};
 use crate::replay::{Work, begun, sorted};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -33,7 +33,7 @@ const PROGRAM: &str = r#"
 #[test]
 fn calls_are_counted_as_their_own_tracepoints_count_them() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     std::fs::write(place.path().join("p.bt"), PROGRAM).unwrap();
     let work = Work::start();
     let pid = work.pid();
@@ -73,7 +73,7 @@ fn calls_are_counted_as_their_own_tracepoints_count_them() {
 #[test]
 fn what_was_not_recorded_of_calls_is_said() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let command = ["--", "cat", "/proc/version"];
     let record = |options: &[&str]| {
         place
@@ -200,7 +200,7 @@ fn what_was_not_recorded_of_calls_is_said() {
 #[test]
 fn threads_have_the_names_of_the_time() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     // The name of a script is its own until another program is executed, and a child has its parent's.
     let script = place.path().join("first-name");
     std::fs::write(

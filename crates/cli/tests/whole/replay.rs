@@ -1,6 +1,6 @@
 //! Programs over recordings: the same program on a kernel and over the recording of the same run, and what is not in a recording.
 
-use crate::house::{Place, needs_tracing};
+use crate::house::{WorkFolder, needs_tracing};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -106,7 +106,7 @@ const PROGRAM: &str = r#"
 #[test]
 fn a_program_says_the_same_of_a_run_and_of_its_recording() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     std::fs::write(place.path().join("p.bt"), PROGRAM).unwrap();
     let work = Work::start();
     let pid = work.pid();
@@ -147,7 +147,7 @@ fn a_program_says_the_same_of_a_run_and_of_its_recording() {
 }
 
 /// A recording that needs no rights to be asked.
-fn recorded(place: &Place) {
+fn recorded(place: &WorkFolder) {
     let record = [
         "record",
         "-q",
@@ -167,7 +167,7 @@ fn recorded(place: &Place) {
 #[test]
 fn what_was_not_recorded_is_named_with_what_to_record() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     recorded(&place);
     let refused = |program: &str, words: &[&str]| {
         place.run(&["run", "-e", program, "--trace", "t"]).fails(2, words);
@@ -231,7 +231,7 @@ fn what_was_not_recorded_is_named_with_what_to_record() {
 #[test]
 fn time_is_that_of_the_recording() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let script = "cat /proc/version; sleep 0.25; cat /proc/version";
     let record = [
         "record",

@@ -1,6 +1,6 @@
 //! The ordinary uses: help, lists, formats, several events, commands and their ends.
 
-use crate::house::{Place, has, needs_tracing};
+use crate::house::{WorkFolder, has, needs_tracing};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn alone_it_shows_help() {
-    let answer = Place::new().run(&[]).succeeds();
+    let answer = WorkFolder::new().run(&[]).succeeds();
     for word in ["Usage: kestrel", "record", "Examples:", "Exit codes:"] {
         assert!(answer.out.contains(word), "{}", answer.out);
     }
@@ -18,7 +18,7 @@ fn alone_it_shows_help() {
 #[test]
 fn every_command_has_examples_in_its_help() {
     for command in ["list", "record", "trace", "print", "report", "sched"] {
-        let answer = Place::new().run(&[command, "--help"]).succeeds();
+        let answer = WorkFolder::new().run(&[command, "--help"]).succeeds();
         assert!(answer.out.contains("Examples:"), "{command}: {}", answer.out);
         assert!(answer.out.contains(&format!("kestrel {command}")), "{command}");
     }
@@ -27,7 +27,7 @@ fn every_command_has_examples_in_its_help() {
 #[test]
 fn lists_and_formats() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let text = place.run(&["list", "sched:sched_sw*"]).succeeds().out;
     assert!(text.lines().any(|line| line == "tracepoint:sched:sched_switch"));
     let verbose = place.run(&["list", "-v", "sched:sched_switch"]).succeeds().out;
@@ -43,7 +43,7 @@ fn lists_and_formats() {
 
 #[test]
 fn doctor_speaks_json() {
-    let answer = Place::new().run(&["doctor", "--format", "json"]);
+    let answer = WorkFolder::new().run(&["doctor", "--format", "json"]);
     for line in answer.out.lines() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         assert!(line["name"].is_string() && line["works"].is_boolean());
@@ -54,7 +54,7 @@ fn doctor_speaks_json() {
 #[test]
 fn several_events_in_one_trace() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let events = "syscalls:sys_enter_openat,syscalls:sys_exit_openat";
     // The dashes before the command may be left out, as perf has it.
     place
@@ -93,7 +93,7 @@ fn several_events_in_one_trace() {
 #[test]
 fn the_commands_end_is_told() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let record = |script: &str| {
         place.run(&[
             "record",
@@ -114,7 +114,7 @@ fn the_commands_end_is_told() {
 #[test]
 fn a_command_that_is_traced_has_its_name() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     fs::copy("/bin/sh", place.path().join("by-its-name")).unwrap();
     let trace = |format: &str| {
         let event = "syscalls:sys_enter_exit_group";
@@ -144,7 +144,7 @@ fn a_command_that_is_traced_has_its_name() {
 #[test]
 fn children_are_traced_with_their_command() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let record = ["record", "-e", "sched:sched_process_exec"];
     let command = ["--", "sh", "-c", "true; /bin/true; (/bin/true)"];
     let is_whole = || {
@@ -168,7 +168,7 @@ fn children_are_traced_with_their_command() {
 #[test]
 fn a_recording_shows_what_handlers_printed() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let event = r#"sched:sched_process_exec { printf("%s of two\nlines\n", "first"); if (comm == "cat") { exit() } }"#;
     let script = "/bin/cat /dev/null; exec sleep 60";
     place
@@ -185,7 +185,7 @@ fn a_recording_shows_what_handlers_printed() {
 #[test]
 fn a_process_is_traced_to_its_last_switch() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let events = "sched:sched_process_exit,sched:sched_switch";
     let script = "/bin/cat /dev/null; sleep 0.2";
     place
@@ -209,7 +209,7 @@ fn a_process_is_traced_to_its_last_switch() {
 #[test]
 fn a_dry_run_loads_nothing_and_reads_well() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let plan = place.run(&[
         "record",
         "--dry-run",
@@ -231,7 +231,7 @@ fn a_dry_run_loads_nothing_and_reads_well() {
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     place
         .run(&["record", "-a", "-e", "raw_syscalls:*", "--duration", "300ms"])
         .succeeds();
@@ -260,7 +260,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 #[test]
 fn ctrl_c_ends_with_everything_written_and_nothing_attached() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let mut child = place
         .command(&["record", "-v", "-a", "-e", "sched:sched_switch"])
         .stderr(Stdio::piped())

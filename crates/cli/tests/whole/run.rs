@@ -1,10 +1,13 @@
 //! `kestrel run`: what programs print and how they end.
 
-use crate::house::{Place, needs_tracing};
+use crate::house::{WorkFolder, needs_tracing};
 
 /// What a program prints, without what is said about its probes.
 fn printed(program: &str) -> String {
-    Place::new().run(&["run", "-q", "-e", program]).succeeds().out
+    WorkFolder::new()
+        .run(&["run", "-q", "-e", program])
+        .succeeds()
+        .out
 }
 
 #[test]
@@ -38,7 +41,7 @@ fn what_is_only_said_needs_no_program() {
         "a   |\n7\nc\nd\n@x[1]: 2\n@y[2]: 4"
     );
     let idle = |program: &str| {
-        let shown = Place::new().run(&["run", "--dry-run", "-d", "all", "-e", program]);
+        let shown = WorkFolder::new().run(&["run", "--dry-run", "-d", "all", "-e", program]);
         shown.succeeds().err.contains("program: 2 instructions")
     };
     assert!(idle(said));
@@ -51,7 +54,7 @@ fn what_is_only_said_needs_no_program() {
 fn intervals_that_only_print_and_clear_need_no_program() {
     needs_tracing!();
     let by_reader = |program: &str| {
-        let shown = Place::new().run(&["run", "--dry-run", "-d", "all", "-e", program]);
+        let shown = WorkFolder::new().run(&["run", "--dry-run", "-d", "all", "-e", program]);
         shown
             .succeeds()
             .err
@@ -91,7 +94,7 @@ fn intervals_that_only_print_and_clear_need_no_program() {
 fn intervals_keep_their_source_order() {
     needs_tracing!();
     let program = r#"interval:ms:20 { printf("tick\n"); } interval:ms:20 { printf("%d\n", ++@n); exit(); }"#;
-    let shown = Place::new().run(&["run", "--dry-run", "-d", "all", "-e", program]);
+    let shown = WorkFolder::new().run(&["run", "--dry-run", "-d", "all", "-e", program]);
     let shown = shown.succeeds().err;
     assert!(!shown.contains("printed by the session itself"), "{shown}");
     // The kernel leaves a tick out that falls into another program's run, as those of other tests.
@@ -107,7 +110,7 @@ fn missed_intervals_are_counted() {
     let program = r#"profile:ms:5 { @i = count(); @n = count(); if (@slept == 0) { @slept = 1; system("sleep 1"); } }
         interval:ms:2 { print(@n); clear(@n); }"#;
     let run = ["run", "-q", "--unsafe", "-c", "sleep 2", "-e", program];
-    let shown = Place::new().run(&run).succeeds();
+    let shown = WorkFolder::new().run(&run).succeeds();
     assert!(shown.err.contains("WARNING: missed intervals "), "{}", shown.err);
     let of = |name: &str| -> u64 {
         let lines = shown.out.lines().filter_map(|line| line.strip_prefix(name));
@@ -139,7 +142,7 @@ fn what_nothing_stored_is_not_shown_at_the_end() {
         "begin {{ print(@n); print(@s); exit(); }} interval:s:100 {{ {stores} }}"
     ));
     assert_eq!(out.trim(), "@n: 0\n@s: 0");
-    let json = Place::new().run(&[
+    let json = WorkFolder::new().run(&[
         "run",
         "-q",
         "-f",
@@ -214,7 +217,7 @@ fn values_of_all_types_are_kept() {
 #[test]
 fn programs_that_are_wrong_are_refused() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let wrong = |program: &str, words: &[&str]| place.run(&["run", "-e", program]).fails(2, words);
     wrong("begin { nosuch() }", &["unknown function \"nosuch\""]);
     wrong("begin { printf(\"%d\") }", &["not enough arguments"]);
@@ -232,7 +235,7 @@ fn programs_that_are_wrong_are_refused() {
 #[test]
 fn the_code_of_exit_is_the_commands() {
     needs_tracing!();
-    Place::new()
+    WorkFolder::new()
         .run(&["run", "-e", "begin { exit(3) }"])
         .fails(3, &[]);
 }
@@ -251,13 +254,13 @@ fn iterators_walk_once() {
     let begin = format!("begin\n{pid} 1\nfd 0: 1\nend\n");
     assert!(out.starts_with(&begin) && out.contains("@[false]: "), "{out}");
     let own = ["run", "-q", "-p", &pid.to_string(), "-e", &program];
-    let out = Place::new().run(&own).succeeds().out;
+    let out = WorkFolder::new().run(&own).succeeds().out;
     assert!(out.starts_with(&begin) && !out.contains("@[false]: "), "{out}");
     assert!(out.contains("@[true]: "), "{out}");
     // With -c they walk the command, which runs by then.
     let program = "iter:task { printf(\"%s %d\\n\", ctx.task.comm, ctx.task.pid == cpid); }";
     let run = ["run", "-q", "-c", "sleep 1", "-e", program];
-    let out = Place::new().run(&run).succeeds().out;
+    let out = WorkFolder::new().run(&run).succeeds().out;
     assert_eq!(out.trim(), "sleep 1");
 }
 
@@ -280,7 +283,7 @@ fn maps_that_evict_are_never_full() {
     needs_tracing!();
     let program = r#"let @a = percpulruhash(1); let @b = lruhash(100); let @c = hash(1);
         begin { @a[1] = count(); @a[2] = count(); for ($i : 0..1000) { @b[$i] = $i; } @c[1] = 1; @c[2] = 2; @n = len(@b) }"#;
-    let run = Place::new().run(&["run", "-q", "-e", program]).succeeds();
+    let run = WorkFolder::new().run(&["run", "-q", "-e", program]).succeeds();
     assert!(
         run.out.contains("@a[2]: 1\n") && run.out.contains("@b[999]: 999\n"),
         "{}",
@@ -301,7 +304,7 @@ fn failures_of_helpers_are_said_where_that_is_asked() {
     needs_tracing!();
     let program = r#"begin { @x[1] = 2; for ($i : 0..5) { print(@x[$i]); } if (has_key(@x, 9)) { } print(*uptr(kaddr("schedule"))); }"#;
     let run = |arguments: &[&str]| {
-        let answer = Place::new().run(&[&["run", "-q"], arguments, &["-e", program]].concat());
+        let answer = WorkFolder::new().run(&[&["run", "-q"], arguments, &["-e", program]].concat());
         answer.succeeds()
     };
     let with = run(&["-k"]);
@@ -324,7 +327,7 @@ fn tests_pass_or_fail() {
     needs_tracing!();
     let program = r#"test:fine { print("quiet"); return 0; } test:none { @a[1] = 1; print(@a[1]); } test:wrong { print("loud"); return 7; }
         test:exits { exit(); } test:fails { print(@a[5]); } test:says { errorf("no"); } begin { printf("begin\n"); }"#;
-    let run = Place::new().run(&["run", "-q", "--test", "-e", program]);
+    let run = WorkFolder::new().run(&["run", "-q", "--test", "-e", program]);
     for line in [
         "[==========] Running 6 tests.\n[ RUN      ] fine\n[       OK ] fine (",
         "[       OK ] none (",
@@ -348,11 +351,11 @@ fn tests_pass_or_fail() {
     assert!(!run.out.contains("@a"), "{}", run.out);
     run.fails(1, &["map_lookup_elem", "ERROR: no"]);
     let passing = ["run", "-q", "--mode", "test", "-e", "test:fine { return 0; }"];
-    Place::new().run(&passing).succeeds();
+    WorkFolder::new().run(&passing).succeeds();
     // They are nothing where tests are not asked for.
-    let other = Place::new().run(&["run", "-q", "-e", "test:wrong { return 7; } begin { print(1); }"]);
+    let other = WorkFolder::new().run(&["run", "-q", "-e", "test:wrong { return 7; } begin { print(1); }"]);
     assert!(other.succeeds().out.starts_with("1\n"));
-    let alone = Place::new().run(&["run", "-e", "test:fine { }"]);
+    let alone = WorkFolder::new().run(&["run", "-e", "test:fine { }"]);
     alone.fails(1, &["No probes attached; use --test to run test probes"]);
 }
 
@@ -364,7 +367,7 @@ fn benchmarks_are_measured_and_nothing_else_is_shown() {
         "bench:one { @a++; print(1234567); } bench:two { @b = count(); } end { printf(\"ended\\n\"); }";
     let run = |options: &[&str]| {
         let all = [&["run", "--bench"], options, &["-e", program]].concat();
-        Place::new().run(&all).succeeds().out
+        WorkFolder::new().run(&all).succeeds().out
     };
     let table = run(&[]);
     let lines: Vec<&str> = table.lines().collect();
@@ -400,7 +403,7 @@ fn loops_by_a_condition_are_ended_by_it_or_by_the_kernel() {
         while (1) { return; }
         print(\"never\");
     }";
-    let run = Place::new().run(&["run", "-q", "-e", program]).succeeds();
+    let run = WorkFolder::new().run(&["run", "-q", "-e", program]).succeeds();
     assert_eq!(
         run.out, "1000001\n(300, 45000)\n(8388607, b)\n\n\n",
         "{}",
@@ -418,7 +421,7 @@ fn packets_are_written_to_a_file() {
     }
     const PACKETS: usize = 200;
     const MARK: &[u8] = b"kestrel hands packets over";
-    let place = Place::new();
+    let place = WorkFolder::new();
     let (file, script) = (place.path().join("sent.pcap"), place.path().join("send.sh"));
     let program = format!(
         "rawtracepoint:net_dev_queue /pid == cpid/ {{ @answers[skboutput(\"{}\", args.skb, args.skb.len, 14)] = count(); }}",
@@ -480,7 +483,7 @@ fn live_views_print_what_handlers_print() {
     let program = r#"syscalls:sys_enter_getppid /comm == "kestrel-live"/ { @[comm] = count(); printf("%s %d\n", comm, 7); }
         interval:ms:20 /@["kestrel-live"] == 3/ { print(@); exit(4); printf("behind\n"); }"#;
     let script = "$0 = 'kestrel-live'; getppid for 1..3; sleep 60";
-    let answer = Place::new().run(&[
+    let answer = WorkFolder::new().run(&[
         "trace",
         "-a",
         "-e",

@@ -1,6 +1,6 @@
 //! `kestrel run`: probes that are attached, those that cannot be, and what is said of them.
 
-use crate::house::{Answer, Place, needs_tracing};
+use crate::house::{Answer, WorkFolder, needs_tracing};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use std::time::Duration;
 #[test]
 fn kinds_that_a_kernel_does_not_have_are_missing_probes() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let lacks = |probe: &&str| {
         let answer = place.run(&["run", "--dry-run", "-e", &format!("{probe} {{ @ = count(); }}")]);
         answer.code == Some(4)
@@ -51,7 +51,7 @@ static REGISTERS: Mutex<()> = Mutex::new(());
 fn probes_that_the_kernel_refuses_are_not_counted() {
     needs_tracing!();
     let _registers = REGISTERS.lock().unwrap_or_else(PoisonError::into_inner);
-    let place = Place::new();
+    let place = WorkFolder::new();
     let program = watchpoints("warn", "begin { exit(); }");
     for format in ["text", "json"] {
         let answer = place.run(&["run", "-f", format, "-e", &program]).succeeds();
@@ -89,7 +89,7 @@ fn probes_that_the_kernel_refuses_are_not_counted() {
 #[test]
 fn probes_are_not_left_out_for_want_of_files() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let program =
         "config = { missing_probes = ignore } tracepoint:sched:sched_* { @ = count(); } begin { exit(); }";
     let attached = |answer: &Answer| {
@@ -130,7 +130,7 @@ fn watchpoints_see_writes() {
     let program = format!(
         "watchpoint:{address:#x}:8:w {{ @hits = count(); @pids[pid] = 1; if (@n++ == 2) {{ exit(); }} }}"
     );
-    let place = Place::new();
+    let place = WorkFolder::new();
     let plan = ["run", "--dry-run", "-q", "-p", &pid, "-e", &program];
     if place.run(&plan).code != Some(0) {
         eprintln!("skipped: this machine gives programs no debug registers");

@@ -1,9 +1,9 @@
 //! The language as `kestrel run` has it: what differs where types differ, and what is odd about a program.
 
-use crate::house::{Answer, Place, needs_tracing};
+use crate::house::{Answer, WorkFolder, needs_tracing};
 
 fn run(program: &str) -> Answer {
-    Place::new().run(&["run", "-q", "-e", program])
+    WorkFolder::new().run(&["run", "-q", "-e", program])
 }
 
 /// What a program prints, and that it is refused nowhere.
@@ -179,7 +179,7 @@ fn strings_that_were_cut_end_so_in_variables_keys_values_and_tuples() {
     let lines = |settings: &str, more: &[&str]| -> Vec<String> {
         let program = program(settings);
         let args = [&["run", "-q", "-e", &program][..], more].concat();
-        let said = Place::new().run(&args).succeeds().out;
+        let said = WorkFolder::new().run(&args).succeeds().out;
         said.lines()
             .filter(|line| !line.is_empty())
             .map(str::to_owned)
@@ -264,12 +264,12 @@ fn what_is_odd_about_a_program_is_said() {
     ] {
         let run = run(program).succeeds();
         assert!(run.err.contains(words), "{program}: {}", run.err);
-        let quiet = Place::new()
+        let quiet = WorkFolder::new()
             .run(&["run", "-q", "--no-warnings", "-e", program])
             .succeeds();
         assert!(!quiet.err.contains(words), "{program}: {}", quiet.err);
     }
-    let run = Place::new()
+    let run = WorkFolder::new()
         .run(&["run", "-q", "-c", "true", "-e", "begin { print(cpid > 0); }"])
         .succeeds();
     assert!(
@@ -331,7 +331,7 @@ fn variables_of_macros_are_named_as_written() {
 #[test]
 fn features_that_are_not_there_cannot_be_left_out() {
     let run = |features: &str| {
-        Place::new().run(&[
+        WorkFolder::new().run(&[
             "run",
             "--no-feature",
             features,
@@ -348,7 +348,7 @@ fn features_that_are_not_there_cannot_be_left_out() {
 #[test]
 fn strings_of_events_are_as_long_as_others() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let folder = place.path().join(vec!["x".repeat(150); 4].join("/"));
     std::fs::create_dir_all(&folder).unwrap();
     let command = folder.join("true");

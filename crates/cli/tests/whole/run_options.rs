@@ -1,9 +1,9 @@
 //! Options of `kestrel run` and how programs end, live and over recordings.
 
-use crate::house::{Answer, Place, needs_tracing};
+use crate::house::{Answer, WorkFolder, needs_tracing};
 
 /// A program run live, then over a recording in which its event is.
-fn both_ways(place: &Place, options: &[&str], program: &str) -> [Answer; 2] {
+fn both_ways(place: &WorkFolder, options: &[&str], program: &str) -> [Answer; 2] {
     if !place.path().join("t").exists() {
         let record = ["record", "-o", "t", "-e", "syscalls:sys_enter_openat"];
         let command = ["--", "sh", "-c", "cat /proc/version"];
@@ -21,7 +21,7 @@ fn both_ways(place: &Place, options: &[&str], program: &str) -> [Answer; 2] {
 #[test]
 fn a_command_has_one_exec() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let path = format!("/nowhere:{}:/none:/usr/bin:/bin", place.path().display());
     std::fs::write(place.path().join("true"), "not executable").unwrap();
     let run = |words: &[&str]| {
@@ -39,7 +39,7 @@ fn a_command_has_one_exec() {
 #[test]
 fn an_exit_in_end_gives_the_code() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let open = "syscalls:sys_enter_openat";
     for (end, code) in [("exit(5);", 5), ("exit();", 0), ("", 3)] {
         let program =
@@ -64,7 +64,7 @@ fn an_exit_in_end_gives_the_code() {
 #[test]
 fn no_warnings_silences_what_programs_warn_of() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let program = r#"syscalls:sys_enter_openat { warnf("odd %d", 17); errorf("bad %d", 18); printf("said\n"); exit(); }"#;
     for run in both_ways(&place, &[], program) {
         let all = format!("{}{}", run.out, run.err);
@@ -81,7 +81,7 @@ fn no_warnings_silences_what_programs_warn_of() {
 #[test]
 fn the_last_program_is_run() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let [one, two] = [
         "begin { printf(\"one\\n\"); exit(); }",
         "begin { printf(\"two\\n\"); exit(); }",
@@ -101,7 +101,7 @@ fn the_last_program_is_run() {
 #[test]
 fn verbose_names_ignored_probes() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let program = "config = { missing_probes = ignore } tracepoint:sched:never { @ = count(); } begin { printf(\"ran\\n\"); exit(); }";
     let quiet = place.run(&["run", "-e", program]).succeeds();
     assert!(
@@ -122,7 +122,7 @@ fn verbose_names_ignored_probes() {
 /// `-- --help` tells a program's options, or that it has none, and runs nothing.
 #[test]
 fn programs_tell_their_options() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let with =
         r#"begin { printf("ran\n"); print(getopt("size", 3, "how much")); print(getopt("plain")); exit(); }"#;
     let run = place.run(&["run", "-e", with, "--", "--help"]);
@@ -145,7 +145,7 @@ fn programs_tell_their_options() {
 #[test]
 fn parameters_stand_on_both_sides_of_the_dashes() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let program = "begin { print(($1, $2, $#)); exit(); }";
     for parameters in [["p1", "--", "20"], ["--", "p1", "20"]] {
         let run = [&["run", "-q", "-e", program][..], &parameters].concat();
@@ -157,7 +157,7 @@ fn parameters_stand_on_both_sides_of_the_dashes() {
 #[test]
 fn parameters_may_be_times() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let program = "begin { print(($1, $2, getopt(\"aa\", 1), str($1), str($1 + 4))); exit(); }";
     let run = place.run(&["run", "-q", "-e", program, "5s", "--", "2ms", "--aa=3us"]);
     let run = run.succeeds();
@@ -169,7 +169,7 @@ fn parameters_may_be_times() {
 #[test]
 fn files_are_included_by_their_path() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     std::fs::create_dir(place.path().join("inc")).unwrap();
     std::fs::write(place.path().join("inc/x.h"), "#define HERE 42\n").unwrap();
     let absolute = place.path().join("inc/x.h").display().to_string();
@@ -189,7 +189,7 @@ fn files_are_included_by_their_path() {
 #[test]
 fn a_user_signal_ends_nothing() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     std::fs::write(place.path().join("signal.sh"), "kill -USR1 $PPID; sleep 0.2\n").unwrap();
     for (handler, said) in [
         ("", "end"),
@@ -204,7 +204,7 @@ fn a_user_signal_ends_nothing() {
 /// Under bpftrace's name a command and a process are not watched together.
 #[test]
 fn bpftrace_takes_a_command_or_a_process() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let link = place.path().join("bpftrace");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kestrel"), &link).unwrap();
     let run = |words: &[&str]| Answer::from(std::process::Command::new(&link).args(words).output().unwrap());

@@ -1,6 +1,6 @@
 //! `kestrel run`: call stacks as values, and those that are unwound by tables.
 
-use crate::house::{Answer, Place, needs_tracing};
+use crate::house::{Answer, WorkFolder, needs_tracing};
 use std::path::PathBuf;
 
 /// A stack of no frames is empty, and more frames than the kernel gives may be asked for.
@@ -9,7 +9,7 @@ fn stacks_have_as_many_frames_as_are_asked_for() {
     needs_tracing!();
     let program = "tracepoint:syscalls:sys_enter_exit_group /pid == cpid/ {
         @none[kstack(0)] = 1; @none[ustack(0)] = 1; $none = kstack(0); @lengths = (len($none), len(kstack(1)), len(kstack(1024)) > 1); print(ustack(0)); }";
-    let run = Place::new().run(&["run", "-q", "-c", "true", "-e", program]);
+    let run = WorkFolder::new().run(&["run", "-q", "-c", "true", "-e", program]);
     let run = run.succeeds();
     assert!(
         run.out.contains("@lengths: (0, 1, true)"),
@@ -17,7 +17,7 @@ fn stacks_have_as_many_frames_as_are_asked_for() {
         run.out,
         run.err
     );
-    let wrong = Place::new().run(&["run", "-e", "begin { @ = kstack(1025) }"]);
+    let wrong = WorkFolder::new().run(&["run", "-e", "begin { @ = kstack(1025) }"]);
     wrong.fails(2, &["the depth of a stack is 0 to 1024"]);
 }
 
@@ -30,7 +30,7 @@ const FRAMELESS: &str = "
     int main(void) { outer(); return 0; }";
 
 /// That program, compiled, if there is a compiler.
-fn frameless(place: &Place) -> Option<PathBuf> {
+fn frameless(place: &WorkFolder) -> Option<PathBuf> {
     let (source, program) = (place.path().join("frameless.c"), place.path().join("frameless"));
     std::fs::write(&source, FRAMELESS).unwrap();
     let mut compiler = std::process::Command::new("cc");
@@ -49,7 +49,7 @@ fn frameless(place: &Place) -> Option<PathBuf> {
 #[test]
 fn addresses_in_maps_have_names_after_their_process() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let Some(program) = frameless(&place) else {
         return;
     };
@@ -67,7 +67,7 @@ fn addresses_in_maps_have_names_after_their_process() {
 #[test]
 fn stacks_without_frame_pointers_are_unwound() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let Some(program) = frameless(&place) else {
         return;
     };
@@ -139,7 +139,7 @@ fn stacks_of_processes_in_a_namespace_have_names() {
         (while :; do kill -0 $$; done) &
         "$K" run -q -e "tracepoint:syscalls:sys_enter_kill /comm == \"sh\"/ { print(ustack(perf, 1)); exit(); }"
         kill $!'"#;
-    let Some(answer) = Place::new().in_namespace(script) else {
+    let Some(answer) = WorkFolder::new().in_namespace(script) else {
         return;
     };
     assert!(answer.out.contains(" kill+"), "{}{}", answer.out, answer.err);
@@ -149,7 +149,7 @@ fn stacks_of_processes_in_a_namespace_have_names() {
 #[test]
 fn names_of_cpp_are_shown_as_a_setting_says() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let (source, program) = (place.path().join("mangled.c"), place.path().join("mangled"));
     let text = "volatile int sink; __attribute__((noinline)) void _ZN2My3Srv6handleEi(int x) { sink = x; }
         int main(void) { _ZN2My3Srv6handleEi(3); return 0; }";

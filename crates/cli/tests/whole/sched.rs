@@ -1,12 +1,12 @@
 //! `kestrel sched`: what it records, what it answers, and what it refuses.
 
-use crate::house::{Place, needs_tracing};
+use crate::house::{WorkFolder, needs_tracing};
 use serde_json::Value;
 
 /// Two shells that wake each other, then end. The naps have a name of their own: others sleep on this machine, too.
 const LOAD: &str = "ln -sf $(command -v sleep) nap; (for i in 1 2 3 4 5 6 7 8; do echo $i; ./nap 0.03; done) | while read n; do :; done";
 
-fn recorded(place: &Place, options: &[&str]) {
+fn recorded(place: &WorkFolder, options: &[&str]) {
     let arguments = [&["sched", "record"], options, &["--", "sh", "-c", LOAD]].concat();
     place.run(&arguments).succeeds();
 }
@@ -14,7 +14,7 @@ fn recorded(place: &Place, options: &[&str]) {
 #[test]
 fn each_verb_answers() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     recorded(&place, &[]);
     let document = &place.json_lines(&["sched", "latency"])[0];
     let tasks = document["tasks"].as_array().unwrap();
@@ -70,7 +70,7 @@ fn each_verb_answers() {
 #[test]
 fn a_time_says_what_counts() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     recorded(&place, &["-o", "t"]);
     let all = place.json_lines(&["sched", "timehist", "t"]);
     let middle = all[all.len() / 2]["time_ns"].as_u64().unwrap();
@@ -83,7 +83,7 @@ fn a_time_says_what_counts() {
 #[test]
 fn stacks_say_where_tasks_left() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     recorded(&place, &["-g"]);
     let runs = place.json_lines(&["sched", "timehist"]);
     let stack = |run: &Value| run["stack"].as_array().map_or(0, Vec::len);
@@ -95,7 +95,7 @@ fn stacks_say_where_tasks_left() {
 #[test]
 fn a_trace_without_the_events_is_refused_with_what_to_record() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let record = |event: &str| {
         place
             .run(&["record", "-a", "-e", event, "--", "sleep", "0.01"])
@@ -125,7 +125,7 @@ fn a_trace_without_the_events_is_refused_with_what_to_record() {
 #[test]
 fn a_plain_recording_works_too() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let events = "sched:sched_switch,sched:sched_wakeup,sched:sched_wakeup_new";
     place
         .run(&["record", "-a", "-e", events, "--", "sh", "-c", LOAD])
@@ -138,7 +138,7 @@ fn a_plain_recording_works_too() {
 
 #[test]
 fn wrong_options_are_named() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     place
         .run(&["sched", "record", "-p", "1", "--only-own"])
         .fails(2, &["no --only-own", "kestrel sched record -p"]);

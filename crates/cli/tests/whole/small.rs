@@ -1,7 +1,7 @@
 //! Small traces: every command reads what `record --compress` wrote.
 
 use crate::counts::{EVENT, with_calls};
-use crate::house::{Place, has, needs_tracing};
+use crate::house::{WorkFolder, has, needs_tracing};
 use std::process::Stdio;
 use std::time::Duration;
 use testkit::terminal::Signal;
@@ -10,7 +10,7 @@ use testkit::terminal::Signal;
 fn a_compressed_recording_has_every_event() {
     needs_tracing!();
     const N: u64 = 50_000;
-    let place = Place::new();
+    let place = WorkFolder::new();
     let command = place.command(&["record", "-e", EVENT, "--compress", "-o", "small"]);
     let output = with_calls(command, N).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -62,7 +62,7 @@ fn a_compressed_recording_has_every_event() {
 #[test]
 fn a_part_is_a_recording_of_its_own() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let command = place.command(&["record", "-e", EVENT, "--compress", "-o", "all"]);
     assert!(with_calls(command, 5000).output().unwrap().status.success());
     let lines = |arguments: &[&str]| place.run(arguments).succeeds().out;
@@ -112,7 +112,7 @@ fn a_part_is_a_recording_of_its_own() {
 #[test]
 fn a_recording_ends_by_its_size() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let options = ["record", "-e", EVENT, "--buffer-size", "64K", "--max-size", "32K"];
     // More calls than anybody waits for: the size ends them.
     let output = with_calls(place.command(&options), 2_000_000_000)
@@ -134,7 +134,7 @@ fn a_recording_ends_by_its_size() {
 #[test]
 fn an_old_trace_is_kept_once() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let record = |calls| {
         let output = with_calls(place.command(&["record", "-e", EVENT, "-o", "mine"]), calls);
         let mut output = output;
@@ -158,7 +158,7 @@ fn an_old_trace_is_kept_once() {
 
 #[test]
 fn a_level_that_there_is_not() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     for level in ["0", "20", "best"] {
         let option = format!("--compress={level}");
         place
@@ -169,7 +169,7 @@ fn a_level_that_there_is_not() {
 
 #[test]
 fn habits_are_answered() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let top = place.run(&["top", "--help"]).succeeds();
     assert!(top.out.contains("kestrel top"), "{}", top.out);
     place.run(&["script"]).fails(2, &["kestrel print"]);
@@ -184,7 +184,7 @@ fn habits_are_answered() {
 
 #[test]
 fn an_interrupt_leaves_nothing_half_written() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     testkit::recording::write(&place.path().join("all"), 40_000, None, 0);
     testkit::recording::write(&place.path().join("more"), 10, None, 0);
     std::fs::write(place.path().join("kept.data"), "kept").unwrap();

@@ -1,7 +1,7 @@
 //! `kestrel stat` on this machine: counts against programs that make a known number of calls, and against perf's of the same run.
 
 use crate::counts::{EVENT, missed, with_calls};
-use crate::house::{Place, has, needs_tracing};
+use crate::house::{WorkFolder, has, needs_tracing};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
@@ -9,7 +9,7 @@ const CALLS: u64 = 20_000;
 
 /// What `stat` with these options says of the calls: its rows, in columns after a tab, and the rest of what it says.
 fn rows(options: &[&str]) -> (Vec<Vec<String>>, String) {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let mut all = vec!["stat", "-x", "\t", "-o", "counts"];
     all.extend(options);
     let output = with_calls(place.command(&all), CALLS).output().unwrap();
@@ -105,7 +105,7 @@ fn counts_are_perfs_of_the_same_run() {
     if !has("perf") {
         return;
     }
-    let place = Place::new();
+    let place = WorkFolder::new();
     let events = "syscalls:sys_enter_getppid,page-faults,context-switches:u";
     let mut ours = place.command(&[
         "stat",
@@ -147,7 +147,7 @@ fn page_faults_of_a_command_are_perfs() {
     if !has("perf") {
         return;
     }
-    let place = Place::new();
+    let place = WorkFolder::new();
     // As many each time, but for a few.
     let fault = |program: &mut Command| -> u64 {
         let file = place.path().join("faults");
@@ -190,7 +190,7 @@ fn several_runs_have_a_mean() {
         "{mean:?} {said}"
     );
     assert!(mean[0][3].ends_with('%'), "{mean:?}");
-    let place = Place::new();
+    let place = WorkFolder::new();
     let text = place.run(&["stat", "-r", "2", "--", "true"]).succeeds();
     assert!(
         text.err.contains("'true' (2 runs):") && text.err.contains(" +- "),
@@ -202,7 +202,7 @@ fn several_runs_have_a_mean() {
 #[test]
 fn a_machine_without_a_counter_says_so_and_counts_the_rest() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let answer = place.run(&["stat", "--", "true"]).succeeds();
     assert_eq!(answer.out, "", "standard output is the command's");
     for words in [
@@ -239,7 +239,7 @@ fn a_machine_without_a_counter_says_so_and_counts_the_rest() {
 #[test]
 fn processes_and_threads_are_counted_until_they_end() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let busy = || {
         let script = "read go; i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done";
         Command::new("sh")
@@ -289,7 +289,7 @@ fn processes_and_threads_are_counted_until_they_end() {
 
 #[test]
 fn what_is_wrong_is_said_before_anything_runs() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let fails = |arguments: &[&str], code, words: &[&str]| place.run(arguments).fails(code, words);
     fails(&["stat", "-r", "3"], 2, &["no command to repeat", "hint:"]);
     fails(&["stat", "-a", "-p", "1"], 2, &["cannot be used with"]);

@@ -1,6 +1,6 @@
 //! Hostile surroundings: full disks, traces that were cut, privileges and parts of the kernel that are missing. A clear sentence, the documented code.
 
-use crate::house::{Answer, Place, has, needs_tracing};
+use crate::house::{Answer, WorkFolder, has, needs_tracing};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use std::process::Command;
 #[test]
 fn a_full_disk() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let script = "mkdir small && mount -t tmpfs -o size=64k none small && \
                   $K record -a -e 'raw_syscalls:*' --duration 20 -o small/trace -- sh -c 'while :; do read x < /proc/version; done'; \
                   code=$?; $K print small/trace 2>/dev/null | wc -l; exit $code";
@@ -30,7 +30,7 @@ fn a_full_disk_is_told_in_the_trace() {
 
 fn told_of_a_full_disk(option: &str, exact: bool) {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let script = "l() { echo 'i=0; while [ $i -lt '$1' ]; do umask 22; i=$((i+1)); done'; }; \
                   $K record -e 'syscalls:sys_enter_umask' -o few.trace -- sh -c \"$(l 100)\" && $K print few.trace >few; mkdir small && mount -t tmpfs -o size=64k none small && \
                   $K record -e 'syscalls:sys_enter_umask' OPTION -o small/trace -- sh -c \"$(l 30000)\" 2>said; \
@@ -81,7 +81,7 @@ fn told_of_a_full_disk(option: &str, exact: bool) {
 #[test]
 fn a_trace_cut_in_half() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     place
         .run(&[
             "record",
@@ -147,7 +147,7 @@ fn a_trace_cut_in_half() {
 
 #[test]
 fn nobody_may_not_trace() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     // A copy that nobody can reach.
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let copy = place.path().join("kestrel");
@@ -190,7 +190,7 @@ fn the_privilege_that_is_missing_is_named() {
     if !has("setpriv") {
         return;
     }
-    let place = Place::new();
+    let place = WorkFolder::new();
     let root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     // Bare capabilities are raised by root alone.
     if !root {
@@ -223,7 +223,7 @@ fn the_privilege_that_is_missing_is_named() {
 #[test]
 fn without_tracefs() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let script = "mount -t tmpfs none /sys/kernel && $K record -e sched:sched_switch -- true";
     let Some(answer) = place.in_namespace(script) else {
         return;
@@ -234,7 +234,7 @@ fn without_tracefs() {
 #[test]
 fn without_btf() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let hide = "mount -t tmpfs none /sys/kernel/btf && ";
     // Tracepoints need no types.
     let script = format!("{hide} $K record -e sched:sched_switch -a --duration 100ms && $K print | head -1");
@@ -270,7 +270,7 @@ fn without_btf() {
 #[test]
 fn a_file_without_room_is_named_with_its_folder() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let calls = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); : > /dev/null; done";
     place
         .run(&[

@@ -1,7 +1,7 @@
 //! Recordings in several directories: every call is in exactly one of them, or counted as lost.
 
 use crate::counts::{EVENT, with_calls};
-use crate::house::{Place, needs_tracing};
+use crate::house::{WorkFolder, needs_tracing};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn number(told: &str, before: &str) -> u64 {
 }
 
 /// Lines printed of each directory, after asserting that each is a whole recording.
-fn lines(place: &Place, names: &[String]) -> Vec<u64> {
+fn lines(place: &WorkFolder, names: &[String]) -> Vec<u64> {
     let lines = |name: &String| {
         let printed = place.run(&["print", name]);
         if printed.err.contains("holds no events") {
@@ -60,7 +60,7 @@ fn each_call_is_in_one_directory_of_many() {
     const N: u64 = 100_000;
     // Of compressed pages a block is some kilobytes.
     for how in [&["--switch-output=40K"][..], &["--rotate", "4K", "--compress"]] {
-        let place = Place::new();
+        let place = WorkFolder::new();
         let mut arguments = vec!["record", "-e", EVENT, "-o", "all"];
         arguments.extend(how);
         let output = with_calls(place.command(&arguments), N).output().unwrap();
@@ -98,7 +98,7 @@ fn each_call_is_in_one_directory_of_many() {
 fn a_signal_switches_and_the_oldest_goes() {
     needs_tracing!();
     const N: u64 = 400_000;
-    let place = Place::new();
+    let place = WorkFolder::new();
     let arguments = [
         "record",
         "-e",
@@ -139,7 +139,7 @@ fn a_signal_switches_and_the_oldest_goes() {
 
 #[test]
 fn what_cannot_be_a_switch() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let refused = |arguments: &[&str], word: &str| {
         let mut all = vec!["record", "-e", EVENT];
         all.extend(arguments);

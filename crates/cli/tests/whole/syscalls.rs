@@ -1,6 +1,6 @@
 //! System calls as people read them: lines and tables against strace's of the same program.
 
-use crate::house::{Place, has, needs_tracing};
+use crate::house::{WorkFolder, has, needs_tracing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 
@@ -140,7 +140,7 @@ fn lines_say_what_strace_says() {
     if !has("strace") || !has("perl") {
         return;
     }
-    let place = Place::new();
+    let place = WorkFolder::new();
     let strace = Command::new("strace")
         .args(["-s", "32", "-o", "strace.txt", "perl", AWKWARD])
         .current_dir(place.path())
@@ -204,7 +204,7 @@ fn tables_count_what_strace_counts() {
     if !has("strace") || !has("perl") {
         return;
     }
-    let place = Place::new();
+    let place = WorkFolder::new();
     let strace = Command::new("strace")
         .args(["-f", "-c", "-o", "counts.txt", "perl", AWKWARD])
         .current_dir(place.path())
@@ -267,7 +267,7 @@ fn tables_count_what_strace_counts() {
 #[test]
 fn what_libraries_call_in_the_place_of_a_call_is_said() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let hint = |set: &str| {
         let answer = place.run(&["trace", &format!("--syscalls={set}"), "--", "cat", "/dev/null"]);
         answer.succeeds().err
@@ -286,7 +286,7 @@ fn what_libraries_call_in_the_place_of_a_call_is_said() {
 #[test]
 fn numbers_are_numbers_in_json_and_names_in_text() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let events = "syscalls:sys_enter_openat,syscalls:sys_exit_openat";
     let command = ["--", "cat", "/no/such/file"];
     let run = |arguments: &[&str]| {
@@ -332,7 +332,7 @@ fn numbers_are_numbers_in_json_and_names_in_text() {
 #[test]
 fn slow_calls_are_chosen_live_and_of_a_recording() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let only = ["--slower-than", "50ms", "--no-exits", "--signal=none"];
     // A busy machine may make any call slow: each line says itself how long its call took.
     let slept = |out: &str| {
@@ -365,7 +365,7 @@ fn slow_calls_are_chosen_live_and_of_a_recording() {
 #[test]
 fn descriptors_are_followed() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     std::fs::write(place.path().join("file"), "text").unwrap();
     let script = "cd /; exec 7<etc/passwd; read x <&7; exec 8<&7 7<&-; read x <&7; cat <&8 >/dev/null";
     let answer = place.run(&["trace", "--syscalls=dup2,read,chdir", "--", "sh", "-c", script]);
@@ -387,7 +387,7 @@ fn descriptors_are_followed() {
 #[test]
 fn signals_and_ends_stand_between_calls() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let script = "trap : USR1; kill -USR1 $$; sh -c 'kill -KILL $$'; exit 3";
     let thread_lines = |text: &str| -> Vec<String> {
         let marked = text.lines().filter_map(|line| {
@@ -437,7 +437,7 @@ fn signals_and_ends_stand_between_calls() {
 #[test]
 fn a_call_that_ends_a_handler_stands_where_it_was_made() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     // The second signal comes after the return of the first one's handler.
     let script = "trap : USR1; kill -USR1 $$; kill -USR1 $$; exit 3";
     for set in ["rt_sigreturn", "rt_sigreturn,kill"] {
@@ -457,7 +457,7 @@ fn a_call_that_ends_a_handler_stands_where_it_was_made() {
 #[test]
 fn the_stacks_of_each_calls_entry_stand_beneath_it() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let command = ["--", "cat", "/proc/version"];
     let check = |text: &str| {
         let (mut calls, mut opened) = (0, 0);
@@ -528,7 +528,7 @@ fn the_stacks_of_each_calls_entry_stand_beneath_it() {
 #[test]
 fn words_of_sets_that_mean_nothing_are_refused() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let answer = place.run(&["trace", "--syscalls=opena,read", "--", "true"]);
     answer.fails(2, &["opena", "openat"]);
     place

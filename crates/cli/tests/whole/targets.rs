@@ -1,11 +1,11 @@
 //! Options that say whose events are wanted, while recording and of a recording.
 
-use crate::house::{Place, needs_tracing};
+use crate::house::{WorkFolder, needs_tracing};
 use serde_json::Value;
 
 const SWITCH: &str = "sched:sched_switch";
 
-fn lines(place: &Place, options: &[&str]) -> Vec<Value> {
+fn lines(place: &WorkFolder, options: &[&str]) -> Vec<Value> {
     place.json_lines(&[&["print"], options].concat())
 }
 
@@ -18,7 +18,7 @@ fn is_about(record: &Value, tid: &Value) -> bool {
 #[test]
 fn a_recording_is_asked_for_what_is_of_and_about_a_process() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let events = "sched:sched_switch,sched:sched_waking,sched:sched_process_fork,sched:sched_process_exec";
     let script = "sleep 0.05; sleep 0.05 & wait";
     place
@@ -51,7 +51,7 @@ fn a_recording_is_asked_for_what_is_of_and_about_a_process() {
 #[test]
 fn a_process_is_recorded_with_the_switches_to_it() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let mut target = std::process::Command::new("sh")
         .args(["-c", "while true; do sleep 0.01; done"])
         .spawn()
@@ -83,7 +83,7 @@ fn a_process_is_recorded_with_the_switches_to_it() {
 #[test]
 fn what_does_not_run_is_named() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let fails = |options: &[&str], code: i32, said: &[&str]| {
         let options = [&["record", "-e", SWITCH], options].concat();
         place.run(&options).fails(code, said);

@@ -1,6 +1,6 @@
 //! The status line: only on a terminal, a few times a second, and gone before anything else is printed.
 
-use crate::house::{Place, needs_tracing};
+use crate::house::{WorkFolder, needs_tracing};
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -36,7 +36,7 @@ fn drawn(command: Command, lines: usize) -> (Vec<String>, String) {
 #[test]
 fn a_recording_shows_what_it_has_so_far() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let command = place.command(&["record", "-e", "syscalls:sys_enter_*", "-o", "t"]);
     let (shown, rest) = drawn(command, 5);
     assert_eq!(shown.len(), 5, "{shown:?}");
@@ -67,7 +67,7 @@ fn a_recording_shows_what_it_has_so_far() {
 #[test]
 fn a_live_view_shows_it_where_its_lines_go_to_a_file() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     for arguments in [
         &["trace", "-e", "sched:sched_switch"][..],
         &["trace", "--syscalls"],
@@ -93,7 +93,7 @@ fn a_live_view_shows_it_where_its_lines_go_to_a_file() {
 #[test]
 fn a_narrow_terminal_gets_one_line() {
     needs_tracing!();
-    let command = Place::new();
+    let command = WorkFolder::new();
     let command = command.command(&["record", "-e", "sched:sched_switch", "-o", "t"]);
     let (_, said) = terminal::run(command, 30, |said| said.matches("recording ").count() >= 2);
     let first = said.split(ERASED).next().unwrap();
@@ -103,7 +103,7 @@ fn a_narrow_terminal_gets_one_line() {
 #[test]
 fn where_the_terminal_is_for_others_there_is_none() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let commands: [(&[&str], Stdio); 3] = [
         (
             &["record", "-e", "sched:sched_switch", "--", "sleep", "1"],

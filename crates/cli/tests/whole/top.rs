@@ -1,7 +1,7 @@
 //! `kestrel top` on a terminal, with keys and signals, and as batches: its counts are those of a program that makes a known number of calls.
 
 use crate::counts::{EVENT, waiting_calls};
-use crate::house::{Place, needs_tracing};
+use crate::house::{WorkFolder, needs_tracing};
 use std::io::Write;
 use std::process::{Child, Command};
 use testkit::terminal::{Console, Signal};
@@ -20,7 +20,7 @@ fn let_go(child: &mut Child) {
     assert!(child.wait().unwrap().success());
 }
 
-fn top(place: &Place, arguments: &[&str]) -> Command {
+fn top(place: &WorkFolder, arguments: &[&str]) -> Command {
     place.command(&[&["top", "-I", "250ms"], arguments].concat())
 }
 
@@ -41,7 +41,7 @@ fn has_all(shown: &str) -> bool {
 fn the_view_has_every_call_leads_to_who_made_it_and_gives_the_terminal_back() {
     needs_tracing!();
     for (columns, lines) in [(80, 24), (200, 50)] {
-        let place = Place::new();
+        let place = WorkFolder::new();
         let (mut child, pid) = waiting();
         let mut console = Console::start(top(&place, &["-p", &pid, EVENT]), columns, lines);
         console.until(|shown| shown.contains("no event has come yet"));
@@ -83,7 +83,7 @@ fn the_view_has_every_call_leads_to_who_made_it_and_gives_the_terminal_back() {
 #[test]
 fn signals_end_or_stop_the_view_and_give_the_terminal_back() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let (mut child, pid) = waiting();
         let mut console = Console::start(top(&place, &["-p", &pid, EVENT]), 80, 24);
@@ -105,7 +105,7 @@ fn signals_end_or_stop_the_view_and_give_the_terminal_back() {
 #[test]
 fn a_map_of_a_handler_is_drawn_as_its_histogram() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let (mut child, pid) = waiting();
     let event = format!("{EVENT} {{ @made[comm] = count(); @ones = lhist(1, 0, 4, 1) }}");
     let mut console = Console::start(top(&place, &["-p", &pid, "-e", &event]), 100, 30);
@@ -126,7 +126,7 @@ fn a_map_of_a_handler_is_drawn_as_its_histogram() {
 #[test]
 fn without_a_terminal_it_prints_batches() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let (mut child, pid) = waiting();
     let mut command = top(&place, &["-n", "40", "--format", "json", "-p", &pid, EVENT]);
     let running = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
@@ -155,7 +155,7 @@ fn without_a_terminal_it_prints_batches() {
 #[test]
 fn what_is_wrong_is_said_before_anything_is_drawn() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     place.run(&["top", "nosuchsession"]).fails(1, &["nosuchsession"]);
     place.run(&["top", "sched:nosuch"]).fails(2, &["sched:nosuch"]);
     place

@@ -1,6 +1,6 @@
 //! `kestrel run` on functions of programs: their parameters by name, their lines of source, as a small program of C has them.
 
-use crate::house::{Place, has, needs_tracing};
+use crate::house::{WorkFolder, has, needs_tracing};
 use std::process::Command;
 
 const SOURCE: &str = r#"
@@ -32,7 +32,7 @@ fn printed(options: &[&str], programs: &[&str]) -> Option<Vec<String>> {
         eprintln!("skipped: there is no gcc");
         return None;
     }
-    let place = Place::new();
+    let place = WorkFolder::new();
     std::fs::write(place.path().join("traced.c"), SOURCE).unwrap();
     let built = Command::new("gcc")
         .current_dir(place.path())
@@ -92,7 +92,7 @@ fn recorded_functions_of_a_program_are_named_as_live() {
         eprintln!("skipped: there is no gcc");
         return;
     }
-    let place = Place::new();
+    let place = WorkFolder::new();
     std::fs::write(place.path().join("traced.c"), SOURCE).unwrap();
     let build = ["-O2", "-o", "traced", "traced.c"];
     let built = Command::new("gcc").current_dir(place.path()).args(build).status();

@@ -1,6 +1,6 @@
 //! Wrong input: a clear sentence, the documented code, nothing left behind.
 
-use crate::house::{Answer, Place, needs_tracing};
+use crate::house::{Answer, WorkFolder, needs_tracing};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -9,7 +9,7 @@ const SWITCH: &str = "sched:sched_switch";
 
 #[test]
 fn a_wrong_command_line() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     place.run(&["--nosuch"]).fails(2, &["--nosuch"]);
     place
         .run(&["record"])
@@ -28,7 +28,7 @@ fn a_wrong_command_line() {
 
 #[test]
 fn a_trace_that_is_none() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     place
         .run(&["print"])
         .fails(1, &["kestrel.trace", "hint:", "record"]);
@@ -43,7 +43,7 @@ fn a_trace_that_is_none() {
 
 #[test]
 fn a_bare_word_is_a_table_that_comes_along() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let theirs = "table mine { sched:sched_switch { exec(\"/bin/evil\") } }";
     for name in ["flight", "mine", "mine.kst"] {
         fs::write(place.path().join(name), theirs).unwrap();
@@ -61,7 +61,7 @@ fn a_bare_word_is_a_table_that_comes_along() {
 
 #[test]
 fn the_handler_comes_before_what_is_done_with_it() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let answer = place.run(&["handler", "control", "main", "sched:sched_switch", "reset"]);
     answer.fails(2, &["hint: the handler comes first", "--session NAME"]);
     // The hint follows the command that was parsed, not the words of the message.
@@ -73,7 +73,7 @@ fn the_handler_comes_before_what_is_done_with_it() {
 #[test]
 fn a_set_of_tracepoints_is_named_as_people_know_it() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let arguments = [
         "record",
         "--via",
@@ -90,7 +90,7 @@ fn a_set_of_tracepoints_is_named_as_people_know_it() {
 /// What a file name or an argument brings along does not reach the terminal.
 #[test]
 fn nothing_of_others_is_obeyed_by_a_terminal() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let name = "x\u{1b}]0;owned\u{7}\u{202e}";
     fs::create_dir(place.path().join(name)).unwrap();
     for arguments in [
@@ -114,7 +114,7 @@ fn nothing_of_others_is_obeyed_by_a_terminal() {
 #[test]
 fn a_directory_with_a_file_called_metadata_is_left_alone() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let file = place.path().join("mine/metadata");
     fs::create_dir(place.path().join("mine")).unwrap();
     fs::write(&file, "title: my thesis\n").unwrap();
@@ -128,7 +128,7 @@ fn a_directory_with_a_file_called_metadata_is_left_alone() {
 #[test]
 fn root_records_nowhere_that_others_may_write() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let theirs = place.path().join("kestrel.trace");
     fs::create_dir(&theirs).unwrap();
     fs::set_permissions(&theirs, fs::Permissions::from_mode(0o777)).unwrap();
@@ -144,7 +144,7 @@ fn root_records_nowhere_that_others_may_write() {
 /// Within a bound of memory that reading without end meets soon.
 #[test]
 fn an_object_that_has_no_end() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let mut bounded = Command::new("sh");
     bounded
         .args(["-c", "ulimit -v 2000000; exec \"$K\" bpf show /dev/zero"])
@@ -158,7 +158,7 @@ fn an_object_that_has_no_end() {
 /// What there is no memory for is an error: the file is longer than what the process may have.
 #[test]
 fn an_object_that_memory_is_too_small_for() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let file = fs::File::create(place.path().join("large.o")).unwrap();
     file.set_len(200 << 20).unwrap();
     let mut bounded = Command::new("sh");
@@ -172,7 +172,7 @@ fn an_object_that_memory_is_too_small_for() {
 #[test]
 fn wrong_events_and_predicates() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let wrong = |event: &str, code, words: &[&str]| {
         place
             .run(&["record", "-e", event, "--", "true"])
@@ -231,7 +231,7 @@ fn wrong_events_and_predicates() {
 
 #[test]
 fn counters_of_the_processor_are_refused_by_name_where_there_are_none() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let plan = |event: &str| place.run(&["record", "--dry-run", "-e", event]);
     plan("hardware:cycle").fails(2, &["cpu-cycles, instructions"]);
     let devices = std::path::Path::new("/sys/bus/event_source/devices");
@@ -249,7 +249,9 @@ fn counters_of_the_processor_are_refused_by_name_where_there_are_none() {
 #[test]
 fn a_pattern_without_events_is_named_beside_one_that_has_some() {
     needs_tracing!();
-    let answer = Place::new().run(&["list", SWITCH, "sched:no_such_*"]).succeeds();
+    let answer = WorkFolder::new()
+        .run(&["list", SWITCH, "sched:no_such_*"])
+        .succeeds();
     assert_eq!(answer.out, "tracepoint:sched:sched_switch\n");
     assert!(answer.err.contains("sched:no_such_*"), "{}", answer.err);
     assert!(!answer.err.contains(SWITCH), "{}", answer.err);
@@ -258,7 +260,7 @@ fn a_pattern_without_events_is_named_beside_one_that_has_some() {
 #[test]
 fn commands_and_processes_that_are_not_there() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     place
         .run(&["record", "-e", SWITCH, "--", "nosuch-program"])
         .fails(1, &["cannot run `nosuch-program`"]);
@@ -287,7 +289,7 @@ fn commands_and_processes_that_are_not_there() {
 
 #[test]
 fn times_that_no_clock_holds() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     let said = ["hundred years"];
     let long = "--duration=10000000000000000000s";
     place.run(&["record", "-e", SWITCH, "-a", long]).fails(2, &said);
@@ -308,7 +310,7 @@ fn times_that_no_clock_holds() {
 
 #[test]
 fn numbers_and_places_that_mean_nothing() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     for (arguments, said) in [
         (&["agent", "--rate", "nan"][..], "no number of starts per second"),
         (&["agent", "--rate", "inf"], "no number of starts per second"),
@@ -343,7 +345,7 @@ fn arguments_and_names_that_are_no_text() {
     use std::os::unix::ffi::OsStrExt;
     use std::process::Stdio;
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let crooked = OsStr::from_bytes(b"g\xff\xfe");
     fs::copy(has_path("sleep"), place.path().join(crooked)).unwrap();
     let event = "syscalls:sys_enter_exit_group";
@@ -395,7 +397,7 @@ fn who_reads_messages_may_go_away() {
 #[test]
 fn outputs_that_cannot_be_written() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let record = |to: &str| place.run(&["record", "-e", SWITCH, "-o", to, "--", "touch", "ran"]);
     record("/proc/nosuch").fails(1, &["/proc/nosuch"]);
     fs::create_dir(place.path().join("mine")).unwrap();
@@ -411,7 +413,7 @@ fn outputs_that_cannot_be_written() {
 #[test]
 fn a_note_beside_a_trace_saves_the_trace() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let record = || {
         place.run(&[
             "record",
@@ -438,7 +440,7 @@ fn the_place_of_a_running_recorder_is_taken() {
     use std::io::{BufRead, BufReader};
     use std::process::Stdio;
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     let event = "syscalls:sys_enter_exit_group";
     let begin = || {
         let arguments = ["record", "-e", event, "--", "sh", "-c", "echo ready; read line"];
@@ -476,7 +478,7 @@ fn the_place_of_a_running_recorder_is_taken() {
 #[test]
 fn a_field_that_no_event_has() {
     needs_tracing!();
-    let place = Place::new();
+    let place = WorkFolder::new();
     place.run(&[
         "record",
         "-e",
@@ -498,7 +500,7 @@ fn a_field_that_no_event_has() {
 
 #[test]
 fn a_wrong_line_of_the_kernels_is_shown_with_its_place() {
-    let place = Place::new();
+    let place = WorkFolder::new();
     for (line, at, said) in [
         ("p: vfs_read", 2, "no name behind the colon"),
         ("r0:x vfs_read", 1, "number of calls"),

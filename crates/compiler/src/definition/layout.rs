@@ -13,13 +13,18 @@ pub(super) struct Field {
 
 /// Place of a member in its structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct MemberPlace {
     pub(super) bit_offset: u32,
     pub(super) bits: Option<u8>,
 }
 
 /// Bytes, alignment and places; in a union all begin at the start.
-pub(super) fn lay_out(fields: &[Field], union: bool, packed: bool, min_align: u64) -> (u64, u64, Vec<Place>) {
+pub(super) fn lay_out(
+    fields: &[Field],
+    union: bool,
+    packed: bool,
+    min_align: u64,
+) -> (u64, u64, Vec<MemberPlace>) {
     // Bits from the start; the end of the largest member.
     let (mut at, mut end) = (0_u64, 0_u64);
     let mut max_align = min_align.max(1);
@@ -58,7 +63,7 @@ pub(super) fn lay_out(fields: &[Field], union: bool, packed: bool, min_align: u6
         if field.bits.is_none() || field.named {
             max_align = max_align.max(align);
         }
-        places.push(Place {
+        places.push(MemberPlace {
             bit_offset: u32::try_from(at).unwrap_or(u32::MAX),
             bits: field.bits,
         });

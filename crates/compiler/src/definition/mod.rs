@@ -12,7 +12,7 @@ use crate::lang::ast::{
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use crate::lang::expand::number;
 use kestrel_bpf::btf::write::{Builder, MAX_OFFSET_OF_BITS};
-use kestrel_bpf::btf::{Btf, Kind, TypeId};
+use kestrel_bpf::btf::{Btf, BtfKind, TypeId};
 use layout::{Field, lay_out};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const DEPTH: u32 = 64;
 /// Without definitions it is the base itself.
 ///
 /// ```
-/// use kestrel_bpf::btf::Kind;
+/// use kestrel_bpf::btf::BtfKind;
 /// use kestrel_compiler::definition::overlay;
 /// use kestrel_compiler::lang::{ast::Item, parse_script};
 /// let (script, _) = parse_script("enum { MOST = 3 }; struct point { char tag; int at[MOST]; }");
@@ -36,7 +36,7 @@ const DEPTH: u32 = 64;
 /// }).collect();
 /// let (types, found) = overlay(&definitions, None, &|_| None);
 /// let types = types.ok_or("no types")?;
-/// let point = types.find(Kind::Struct, "point").ok_or("no struct")?;
+/// let point = types.find(BtfKind::Struct, "point").ok_or("no struct")?;
 /// assert_eq!((found.len(), types.size_of(point)), (0, Some(16)));
 /// # Ok::<(), &str>(())
 /// ```
@@ -485,9 +485,9 @@ impl<'d> Maker<'d> {
 
 fn find(base: &Btf, ty: &CTypeUse) -> Option<TypeId> {
     match ty.tag {
-        Some(TypeTag::Struct) => base.find(Kind::Struct, &ty.name),
-        Some(TypeTag::Union) => base.find(Kind::Union, &ty.name),
-        Some(TypeTag::Enum) => base.find(Kind::Enum, &ty.name),
+        Some(TypeTag::Struct) => base.find(BtfKind::Struct, &ty.name),
+        Some(TypeTag::Union) => base.find(BtfKind::Union, &ty.name),
+        Some(TypeTag::Enum) => base.find(BtfKind::Enum, &ty.name),
         None => base.find_c(&ty.name),
     }
 }

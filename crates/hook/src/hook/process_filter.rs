@@ -11,7 +11,7 @@
 //! gives back its memory and files after it (kernel/exit.c; from 6.16 on all of its memory). A thread that execs takes the number of its process's first
 //! thread, and that one is freed under the other's number (`exchange_tids`, kernel/pid.c).
 
-use kestrel_bpf::btf::{Btf, Kind};
+use kestrel_bpf::btf::{Btf, BtfKind};
 use kestrel_bpf::helper;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::codegen::{self, Generated};
@@ -236,7 +236,7 @@ pub(crate) fn member(types: &Btf, structure: &str, path: &[&str]) -> Result<i64>
         what: "following processes".to_owned(),
         why: format!("the kernel's types have no {structure}.{}", path.join(".")),
     };
-    let mut ty = types.find(Kind::Struct, structure).ok_or_else(missing)?;
+    let mut ty = types.find(BtfKind::Struct, structure).ok_or_else(missing)?;
     let mut offset = 0;
     for name in path {
         let place = types.find_member(ty, name).ok_or_else(missing)?;

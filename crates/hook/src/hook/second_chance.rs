@@ -43,7 +43,7 @@
 //! The programs are copies, not one that the others call: some kernels give a program a stack per CPU because it cannot run twice there (`priv_stack_ptr` on
 //! x86, Linux 6.13), and a program that is called is not guarded. What they share per CPU they change atomically.
 
-use kestrel_bpf::btf::{Btf, Kind};
+use kestrel_bpf::btf::{Btf, BtfKind};
 use kestrel_bpf::helper;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Operand, Vreg, Width};
@@ -381,7 +381,7 @@ pub struct Switches {
 impl Switches {
     /// Where these types have them.
     pub fn find(types: &Btf) -> Option<Self> {
-        let task = types.find(Kind::Struct, "task_struct")?;
+        let task = types.find(BtfKind::Struct, "task_struct")?;
         let offset = |name| {
             let place = types.find_member(task, name)?;
             (place.bits.is_none() && types.size_of(place.ty) == Some(8)).then(|| place.offset())

@@ -7,7 +7,7 @@ use crate::bpf::{
 use crate::error::{Errno, Error, Result};
 use crate::perf::{PerfEvent, PerfTarget, ProbePlace, UprobePlace};
 use crate::tracefs::{DynamicEvents, Tracefs};
-use kestrel_bpf::btf::{Kind, TypeId};
+use kestrel_bpf::btf::{BtfKind, TypeId};
 use kestrel_bpf::helper;
 use std::fs::OpenOptions;
 
@@ -64,7 +64,7 @@ pub(super) fn raw_tracepoint_cookie(_: &Features) -> Result<()> {
 
 fn typed(features: &Features, cookie: u64) -> Result<()> {
     quiet(|_, name| {
-        let id = features.type_id(Kind::Typedef, &format!("btf_trace_{name}"))?;
+        let id = features.type_id(BtfKind::Typedef, &format!("btf_trace_{name}"))?;
         Link::tracing(
             &reader(ProgramKind::TypedTracepoint(id), cookie)?,
             AttachType::TRACE_RAW_TP,

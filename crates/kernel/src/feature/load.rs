@@ -5,7 +5,7 @@ use crate::bpf::{self, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec,
 use crate::error::{Errno, Error, Interface, Result};
 use crate::mmap::{Access, Mapping};
 use kestrel_bpf::asm::Assembler;
-use kestrel_bpf::btf::Kind;
+use kestrel_bpf::btf::BtfKind;
 use kestrel_bpf::code::Code;
 use kestrel_bpf::helper::Helper;
 use kestrel_bpf::isa::{Atomic, Reg, Size};
@@ -31,7 +31,7 @@ pub(super) fn program(_: &Features) -> Result<()> {
 }
 
 pub(super) fn types(features: &Features) -> Result<()> {
-    features.type_id(Kind::Struct, "task_struct").map(drop)
+    features.type_id(BtfKind::Struct, "task_struct").map(drop)
 }
 
 pub(super) fn atomics(_: &Features) -> Result<()> {
@@ -59,7 +59,7 @@ pub(super) fn preempt_disable(features: &Features) -> Result<()> {
         asm.kfunc("bpf_preempt_disable").kfunc("bpf_preempt_enable");
     })?;
     let btf = features.btf()?;
-    let find = |name: &str| btf.find(Kind::Func, name);
+    let find = |name: &str| btf.find(BtfKind::Func, name);
     Program::load(&ProgramSpec::new("probe", ProgramKind::RawTracepoint, &code, &[]).with_kfunc(&find))
         .map(drop)
 }

@@ -9,7 +9,7 @@ mod load;
 use crate::btf;
 use crate::error::{Errno, Error, Result};
 use crate::host::Host;
-use kestrel_bpf::btf::{Btf, Kind, TypeId};
+use kestrel_bpf::btf::{Btf, BtfKind, TypeId};
 use kestrel_bpf::helper::Helper;
 use std::collections::HashMap;
 use std::fmt;
@@ -199,10 +199,10 @@ impl Features {
 
     /// The BTF id of a kernel function.
     fn function(&self, name: &'static str) -> Result<TypeId> {
-        self.type_id(Kind::Func, name)
+        self.type_id(BtfKind::Func, name)
     }
 
-    fn type_id(&self, kind: Kind, name: &str) -> Result<TypeId> {
+    fn type_id(&self, kind: BtfKind, name: &str) -> Result<TypeId> {
         self.btf()?.find(kind, name).ok_or_else(|| Error::Unavailable {
             what: "a kernel type or function",
             why: format!("its BTF has no {name}"),

@@ -102,12 +102,12 @@ pub struct Runner {
     jobs: Vec<Job>,
     limits: HashMap<String, Bucket>,
     /// Requests that were permitted and found as many commands running as may at once.
-    waiting: HashSet<Request>,
+    waiting: HashSet<QueuedCommand>,
     ended: Vec<CommandEnded>,
 }
 
 /// A request: its session, the CPU and the time of its record, its command.
-type Request = (String, u32, u64, String);
+type QueuedCommand = (String, u32, u64, String);
 
 /// Most requests that wait at a time; more are left out.
 const MAX_WAITING: usize = 1024;

@@ -97,7 +97,7 @@ mod tests {
             pairs("kprobe:a* { } kretprobe:b { } k:b { } kr:a* { }"),
             [Some(0), Some(1), Some(1), Some(0)]
         );
-        let apart = [
+        let unpaired = [
             "kprobe:a { } kprobe:b { } kretprobe:c { }",
             "kprobe:a, kretprobe:a { }",
             "kprobe:a+4 { } kretprobe:a { }",
@@ -105,7 +105,7 @@ mod tests {
             "kprobe:m:a { } kretprobe:m:a { }",
             "fentry:a { } fexit:a { }",
         ];
-        for text in apart {
+        for text in unpaired {
             assert!(pairs(text).iter().all(Option::is_none), "{text}");
         }
         let two = "kprobe:a { } kprobe:a { } kretprobe:a { }";

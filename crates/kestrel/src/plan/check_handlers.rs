@@ -146,11 +146,11 @@ pub(crate) fn check_set(
     candidates: &[Candidate<'_>],
     globals: &mut Globals,
 ) -> Result<Vec<Checked>, Refused> {
-    let apart = std::mem::take(&mut resolved.members);
+    let members = std::mem::take(&mut resolved.members);
     match check_rows(resolved, candidates, globals) {
-        Ok(checked) if checked.refused.is_empty() || apart.is_empty() => Ok(vec![checked]),
-        Err(refused) if apart.is_empty() => Err(refused),
-        _ => apart
+        Ok(checked) if checked.refused.is_empty() || members.is_empty() => Ok(vec![checked]),
+        Err(refused) if members.is_empty() => Err(refused),
+        _ => members
             .into_iter()
             .map(|one| check_rows(one, candidates, globals))
             .collect(),

@@ -4,7 +4,7 @@ use super::check_handlers::members;
 use super::constant_records;
 use super::hook::{Hook, PlannedStrategy, Slot, layouts};
 use super::planned::{BufferPlan, Plan};
-use kestrel_bpf::btf::{Btf, Kind};
+use kestrel_bpf::btf::{Btf, BtfKind};
 use kestrel_catalog::attach::CallEnd;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::tree::CheckedProbe;
@@ -21,7 +21,7 @@ use kestrel_hook::hook::second_chance::{ProgramPlace, Switches};
 /// Whether the kernel knows of a program's functions which of them may sleep, so that those that do not may be called with preemption off (Linux 6.15).
 fn knows_who_sleeps(context: &Context) -> bool {
     let known = |types: &Btf| {
-        let function = types.find(Kind::Struct, "bpf_subprog_info")?;
+        let function = types.find(BtfKind::Struct, "bpf_subprog_info")?;
         types.find_member(function, "might_sleep")
     };
     context.types.as_deref().and_then(known).is_some()
@@ -115,7 +115,7 @@ impl Hook {
         let switches_off = context.preemptible && features.preempt_disable && (overwrites || preemption_off);
         let may = calls_none && (!switches_off || sleepers_known);
         let records = strategy.checked.iter().flat_map(CheckedProbe::records).count();
-        let apart = match may {
+        let outlined = match may {
             false => Outlined::None,
             // What writes much, or runs once, is verified sooner; what writes one record writes it sooner without calls.
             true if plan.buffers.len() == 1 && (records > 1 || choice == HandlerChoice::Always) => {
@@ -128,7 +128,7 @@ impl Hook {
             geometry: buffer.geometry,
             reentrant: place.is_some(),
             bell: buffer.bell,
-            outlined: apart,
+            outlined,
             // Scripts are started more often than they print.
             brief: plan.globals.infers_types,
         };

@@ -260,8 +260,8 @@ impl Splitter {
 
     /// Notes that a reader clears a map: one whose generations are apart from each other.
     fn clear(&mut self, place: &MapPlace) -> Option<()> {
-        let apart = !place.map.keys.is_empty() || place.map.entries > 1;
-        apart.then(|| self.cleared.push(place.map.name.clone()))
+        let has_instances = !place.map.keys.is_empty() || place.map.entries > 1;
+        has_instances.then(|| self.cleared.push(place.map.name.clone()))
     }
 
     fn record(&mut self, record: &Record) -> Option<()> {

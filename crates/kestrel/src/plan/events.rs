@@ -124,7 +124,7 @@ impl<'a> Events<'a> {
             kind,
             instances,
             strategies,
-            members: apart,
+            members,
         } = resolved;
         let set = self.set(kind, strategies);
         for instance in instances {
@@ -139,7 +139,7 @@ impl<'a> Events<'a> {
                 name: self.all[event].name(&name),
             });
         }
-        for one in apart {
+        for one in members {
             if let [instance] = one.instances.as_slice() {
                 let event = self.place(kind, instance);
                 self.all[event].single.get_or_insert(one);
@@ -341,13 +341,13 @@ impl<'a> Events<'a> {
     }
 
     /// Several events of one set as something to attach to.
-    pub(super) fn several(&self, set: usize, events: &[usize]) -> Resolved {
-        let apart: Option<Vec<Resolved>> = events.iter().map(|&e| self.all[e].single.clone()).collect();
+    pub(super) fn resolved_set(&self, set: usize, events: &[usize]) -> Resolved {
+        let members: Option<Vec<Resolved>> = events.iter().map(|&e| self.all[e].single.clone()).collect();
         Resolved {
             kind: self.sets[set].kind,
             instances: events.iter().map(|&e| self.all[e].instance.clone()).collect(),
             strategies: self.sets[set].strategies.clone(),
-            members: apart.unwrap_or_default(),
+            members: members.unwrap_or_default(),
         }
     }
 }

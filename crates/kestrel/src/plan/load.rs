@@ -4,7 +4,7 @@ use super::check_handlers::{CalledProgram, Candidate, Refused, without_set};
 use super::events::Events;
 use super::existing::{Existing, ExistingHook};
 use super::hook::{Hook, Slot};
-use super::per_event::Apart;
+use super::per_event::PerEventBuilder;
 use super::planned::{self, Plan};
 use super::planner::cells::{Cell, Cells};
 use super::planner::{Done, Planner};
@@ -269,12 +269,12 @@ fn into_slot(
         Ok(checked) if checked.refused.is_empty() || hook.instances.len() == 1 => checked,
         whole => {
             // Checked for the whole set, a handler has only the fields that all events of the set have. Checked for its own events it has theirs, too.
-            let mut apart = planner.globals.clone();
-            match (one_by_one.check(&resolved, &candidates, &mut apart), whole) {
+            let mut trial = planner.globals.clone();
+            match (one_by_one.check(&resolved, &candidates, &mut trial), whole) {
                 (Some((mut planned, sets)), _) => {
                     check_body_count(&planned)?;
                     drop(candidates);
-                    planner.globals = apart;
+                    planner.globals = trial;
                     planned
                         .handlers
                         .iter_mut()
@@ -351,33 +351,33 @@ impl PerEvent<'_, '_> {
         candidates: &[Candidate<'_>],
         globals: &mut Globals,
     ) -> Option<(Hook, Vec<Vec<u16>>)> {
-        let mut apart = Apart::new(set);
+        let mut builder = PerEventBuilder::new(set);
         let mut sets = Vec::new();
         for (candidate, &handler) in candidates.iter().zip(self.own) {
             let cells = (0..).zip(self.cells);
             let mine = cells.filter(|(_, cell)| cell.is_some_and(|c| c.handler == handler));
             let mine: Vec<u16> = mine.map(|(place, _)| place).collect();
-            if let Some(hook) = apart.of_set(candidate, globals) {
-                apart.add(hook);
+            if let Some(hook) = builder.of_set(candidate, globals) {
+                builder.add(hook);
                 sets.push(mine);
                 continue;
             }
-            let first = apart.rows();
+            let first = builder.rows();
             for place in mine {
                 let name = self.hook.instances.get(usize::from(place))?;
-                let hook = apart.of_one(self.one(name)?, candidate, globals)?;
+                let hook = builder.of_one(self.one(name)?, candidate, globals)?;
                 // Many events have the handler's fields at the same offsets: one body serves them all.
-                match apart.same(first, &hook) {
+                match builder.same(first, &hook) {
                     Some(row) => sets[row].push(place),
                     None => {
-                        apart.add(hook);
+                        builder.add(hook);
                         sets.push(vec![place]);
                     }
                 }
             }
         }
         let optional = candidates.iter().all(|candidate| !candidate.required);
-        Some((apart.into_hook(optional), sets))
+        Some((builder.into_hook(optional), sets))
     }
 
     /// An event of the set, with what the set's program can know of it.
@@ -408,7 +408,10 @@ impl PerEvent<'_, '_> {
                 continue;
             };
             let mut trial = globals.clone();
-            if Apart::new(set).of_one(one, candidate, &mut trial).is_some() {
+            if PerEventBuilder::new(set)
+                .of_one(one, candidate, &mut trial)
+                .is_some()
+            {
                 continue;
             }
             return match without_set(alone, std::slice::from_ref(candidate), &mut globals.clone()) {

@@ -35,7 +35,7 @@ pub use hook::{Hook, PlannedHandler, PlannedStrategy, Slot};
 pub(crate) use hook::{called, whole_name};
 pub use kestrel_hook::hook::Call;
 pub use load::{plan_load, plan_named};
-pub(crate) use per_event::Apart;
+pub(crate) use per_event::PerEventBuilder;
 pub(crate) use planned::room_to_grow;
 pub use planned::{BufferPlan, Plan, number};
 pub(crate) use second_jprobe::no_second;

@@ -9,14 +9,14 @@ use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::tree::CheckedProbe;
 
 /// A hook at a set of events, put together handler by handler.
-pub(crate) struct Apart<'s> {
+pub(crate) struct PerEventBuilder<'s> {
     set: &'s Resolved,
     rows: Vec<PlannedHandler>,
     /// For each strategy of the set, one per row.
     handlers: Vec<Vec<CheckedProbe>>,
 }
 
-impl<'s> Apart<'s> {
+impl<'s> PerEventBuilder<'s> {
     /// Without a handler yet.
     pub(crate) fn new(set: &'s Resolved) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl<'s> Apart<'s> {
             .set
             .strategies
             .iter()
-            .map(|strategy| alike(strategy, &one.strategies));
+            .map(|strategy| shared_strategy(strategy, &one.strategies));
         one.strategies = strategies.collect::<Option<_>>()?;
         self.whole(without_set(one, std::slice::from_ref(candidate), globals).ok()?)
     }
@@ -103,7 +103,7 @@ impl<'s> Apart<'s> {
 
 /// The strategy to see one event that reads what a strategy to see its set reads; distinguished as the set's events are, so that its own number need not be
 /// asked again.
-fn alike(set: &Strategy, strategies: &[Strategy]) -> Option<Strategy> {
+fn shared_strategy(set: &Strategy, strategies: &[Strategy]) -> Option<Strategy> {
     let same = |strategy: &&Strategy| {
         strategy.context.program == set.context.program
             && strategy.context.direct_loads == set.context.direct_loads

@@ -68,8 +68,8 @@ pub(super) fn overlay_definitions(
     let known = |name: &str| kernel.as_ref()?.enumerator(name).map(|found| found.value);
     // The events of a set have the same.
     let mut last: Option<(Arc<Btf>, Arc<Btf>)> = None;
-    let apart = events.members.iter_mut().flat_map(|one| &mut one.strategies);
-    for strategy in events.strategies.iter_mut().chain(apart) {
+    let members = events.members.iter_mut().flat_map(|one| &mut one.strategies);
+    for strategy in events.strategies.iter_mut().chain(members) {
         let own = strategy.context.types.take();
         let own = own.filter(|own| kernel.as_ref().is_none_or(|kernel| !Arc::ptr_eq(own, kernel)));
         let Some(own) = own else {

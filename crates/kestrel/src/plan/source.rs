@@ -213,7 +213,7 @@ pub struct Options {
     /// Whether a program may run commands (`--unsafe`).
     pub allows_unsafe: bool,
     /// Whether entries and returns of the same functions get programs of their own even where one program could see both.
-    pub apart: bool,
+    pub separate_returns: bool,
     /// Whether failures of helpers are counted (`-k`).
     pub counts_failures: bool,
     /// Most keys of each map of event specifications; a table file has its own setting.

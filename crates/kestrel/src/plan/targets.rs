@@ -7,11 +7,11 @@ use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_trace::about::about;
 
 /// Events that are asked for in one way: a set whose events are not is taken apart.
-pub(super) fn apart(events: Resolved, options: &Options) -> Vec<Resolved> {
+pub(super) fn split_by_target_fields(events: Resolved, options: &Options) -> Vec<Resolved> {
     let mut rows = events.instances.iter().map(|event| about(&event.name));
     let first = rows.next().unwrap_or_default();
-    let alike = options.target == ProcessFilter::All || options.only_own || rows.all(|row| row == first);
-    match alike || events.members.is_empty() {
+    let is_uniform = options.target == ProcessFilter::All || options.only_own || rows.all(|row| row == first);
+    match is_uniform || events.members.is_empty() {
         true => vec![events],
         false => events.members,
     }
@@ -43,8 +43,8 @@ fn fields(events: &Resolved, options: &Options) -> Vec<&'static str> {
         return Vec::new();
     };
     let known = about(&first.name);
-    let alike = events.instances.iter().all(|event| about(&event.name) == known);
-    if options.only_own || options.target == ProcessFilter::All || !alike {
+    let is_uniform = events.instances.iter().all(|event| about(&event.name) == known);
+    if options.only_own || options.target == ProcessFilter::All || !is_uniform {
         return Vec::new();
     }
     let has = |field: &&&str| {

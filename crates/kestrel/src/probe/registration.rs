@@ -386,7 +386,7 @@ impl Registration {
     pub fn unregister_in_background(mut self) -> Result<FinalCounts> {
         self.read(true)?;
         let missed = self.missed()?;
-        self.live.session_mut().detach_apart();
+        self.live.session_mut().detach_in_background();
         self.attached = false;
         Ok(self.ended(missed))
     }

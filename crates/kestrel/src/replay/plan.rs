@@ -27,14 +27,14 @@ use std::sync::Arc;
 
 /// A handler of a program at one event, checked.
 struct Checked<'e> {
-    at: Place<'e>,
+    at: RunEvent<'e>,
     context: Context,
     handler: CheckedProbe,
 }
 
 /// Event of the run at which a handler runs.
 #[derive(Clone)]
-enum Place<'e> {
+enum RunEvent<'e> {
     Begin,
     End,
     Every(u64),
@@ -167,15 +167,15 @@ impl<'e> Round<'e> {
     fn probe(&mut self, probe: &Probe, spec: &EventSpec, trigger: Trigger<'e>) {
         let own = |name: &str| event::context(&own_class(name));
         let context = match trigger {
-            Trigger::Begin => (Place::Begin, own("begin")),
-            Trigger::End => (Place::End, own("end")),
-            Trigger::Every { name, nanoseconds } => (Place::Every(nanoseconds), own(&name)),
+            Trigger::Begin => (RunEvent::Begin, own("begin")),
+            Trigger::End => (RunEvent::End, own("end")),
+            Trigger::Every { name, nanoseconds } => (RunEvent::Every(nanoseconds), own(&name)),
             Trigger::Recorded(events) => {
                 let one = is_name(spec);
                 for found in events {
                     let (name, at, context) = match found {
                         Found::Event(event) => {
-                            (event.name.clone(), Place::Record(event), self.context(event))
+                            (event.name.clone(), RunEvent::Record(event), self.context(event))
                         }
                         Found::Calls(calls) => {
                             let warning = self.calls.warning(&calls);
@@ -188,7 +188,7 @@ impl<'e> Round<'e> {
                             let name = calls.class.name.clone();
                             let context =
                                 self.with_missing(&name, calls.context(), |field| calls.lacks(field));
-                            (name, Place::Calls(calls), context)
+                            (name, RunEvent::Calls(calls), context)
                         }
                     };
                     if let Err(why) = self.handler(probe, at, context) {
@@ -260,7 +260,7 @@ impl<'e> Round<'e> {
     fn handler(
         &mut self,
         probe: &Probe,
-        at: Place<'e>,
+        at: RunEvent<'e>,
         context: Context,
     ) -> std::result::Result<(), Vec<Diagnostic>> {
         let context = Context {
@@ -280,8 +280,8 @@ impl<'e> Round<'e> {
             return Err(errors);
         };
         let event = match &at {
-            Place::Record(event) => Some(*event),
-            Place::Calls(calls) => Some(&calls.class),
+            RunEvent::Record(event) => Some(*event),
+            RunEvent::Calls(calls) => Some(&calls.class),
             _ => None,
         };
         let refused = refused(&handler, event, self.held);
@@ -352,12 +352,12 @@ impl<'e> Round<'e> {
         }
         for Checked { at, context, handler } in self.checked {
             let added = match &at {
-                Place::Calls(calls) => {
+                RunEvent::Calls(calls) => {
                     planned
                         .replay
                         .add_of_calls(&handler, &context, &calls.events, calls.number())
                 }
-                Place::Record(event) => planned.replay.add(&handler, &context, Some(event)),
+                RunEvent::Record(event) => planned.replay.add(&handler, &context, Some(event)),
                 _ => planned.replay.add(&handler, &context, None),
             };
             let id = added.map_err(|error| Error::Compile {
@@ -366,10 +366,10 @@ impl<'e> Round<'e> {
             })?;
             planned.events += 1;
             match at {
-                Place::Begin => planned.begin.push(id),
-                Place::End => planned.end.push(id),
-                Place::Every(nanoseconds) => planned.every.push((id, nanoseconds)),
-                Place::Record(_) | Place::Calls(_) => {}
+                RunEvent::Begin => planned.begin.push(id),
+                RunEvent::End => planned.end.push(id),
+                RunEvent::Every(nanoseconds) => planned.every.push((id, nanoseconds)),
+                RunEvent::Record(_) | RunEvent::Calls(_) => {}
             }
         }
         if planned.events == 0 {

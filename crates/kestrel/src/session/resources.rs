@@ -3,7 +3,7 @@
 use super::maps::{self, Maps};
 use super::objects::Objects;
 use crate::plan::{BufferPlan, Plan};
-use kestrel_bpf::btf::{Btf, Kind, TypeId};
+use kestrel_bpf::btf::{Btf, BtfKind, TypeId};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::ir::MapUse;
 use kestrel_compiler::packets;
@@ -116,7 +116,7 @@ impl Resources {
             .zip(&own)
             .map(|(used, own)| self.map_fd(event, used, own.as_ref(), given));
         let fds: Vec<BorrowedFd<'_>> = fds.collect::<Result<_>>()?;
-        let kfunc = |name: &str| -> Option<TypeId> { types?.find(Kind::Func, name) };
+        let kfunc = |name: &str| -> Option<TypeId> { types?.find(BtfKind::Func, name) };
         let name = program_name(event);
         let spec = ProgramSpec::new(&name, kind, code, &fds).with_kfunc(&kfunc);
         let spec = ProgramSpec {

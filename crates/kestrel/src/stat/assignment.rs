@@ -4,7 +4,7 @@ use super::count::Event;
 use super::count_spec::CountSpec;
 use super::counters::Group;
 use super::kernel_counters::Plain;
-use super::request::Request;
+use super::request::CountRequest;
 use super::traced::TracedSpec;
 use kestrel_catalog::catalog::counter::counted::{Meaning, Named};
 
@@ -19,7 +19,7 @@ pub(super) struct Arranged {
 
 impl Arranged {
     /// Arranges specifications, of which some are tracepoints for counters.
-    pub(super) fn of(wanted: &[CountSpec], plain: &[Option<Vec<Plain>>], request: &Request) -> Self {
+    pub(super) fn of(wanted: &[CountSpec], plain: &[Option<Vec<Plain>>], request: &CountRequest) -> Self {
         let usual = request.events.is_empty();
         let mut all = Self {
             events: Vec::new(),

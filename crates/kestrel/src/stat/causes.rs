@@ -146,7 +146,7 @@ impl Causes {
 
     /// Takes all down, what is slow in the background; gives how many hooks that is for.
     pub fn detach(&mut self) -> usize {
-        self.session.detach_apart()
+        self.session.detach_in_background()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::cgroup::Cgroup;
 use super::count::{Amount, Count, Part};
-use super::request::Request;
-use super::scope::Target;
+use super::request::CountRequest;
+use super::scope::CounterTarget;
 use kestrel_catalog::catalog::counter::counted::{self, Meaning, Named};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::perf::{Begin, Counted, CountedTasks, Inherit, PerfEvent, Reading, Software};
@@ -23,11 +23,11 @@ pub(super) struct Group {
 #[derive(Debug)]
 struct OpenCounter {
     event: usize,
-    places: Vec<Place>,
+    places: Vec<PlacedCounter>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct PlacedCounter {
     part: Part,
     /// The open counter; `None` where this machine cannot count it.
     counting: Option<PerfEvent>,
@@ -37,7 +37,7 @@ struct Place {
     switched: bool,
 }
 
-impl Place {
+impl PlacedCounter {
     fn reading(&self, counting: &PerfEvent) -> Result<Reading> {
         let mut reading = counting.reading()?;
         if self.is_whole {
@@ -67,7 +67,7 @@ impl Counters {
     ///
     /// # Errors
     /// The kernel's, but for what this machine cannot count.
-    pub(super) fn open(groups: &[Group], request: &Request, host: &Host) -> Result<Self> {
+    pub(super) fn open(groups: &[Group], request: &CountRequest, host: &Host) -> Result<Self> {
         if groups.is_empty() {
             return Ok(Self::default());
         }
@@ -92,15 +92,15 @@ impl Counters {
         }
     }
 
-    fn open_once(groups: &[Group], request: &Request, host: &Host) -> Result<Self> {
+    fn open_once(groups: &[Group], request: &CountRequest, host: &Host) -> Result<Self> {
         let targets = request.scope.targets(&request.split, host)?;
         let events: usize = groups.iter().map(|group| group.named.len()).sum();
         allow_open_files((targets.len() * events) as u64 + OTHER_FILES);
         let mut opened = Vec::new();
         for group in groups {
-            let mut places: Vec<Vec<Place>> = group.named.iter().map(|_| Vec::new()).collect();
+            let mut places: Vec<Vec<PlacedCounter>> = group.named.iter().map(|_| Vec::new()).collect();
             let cpus = group.named.first().and_then(|named| named.cpus.as_ref());
-            let counts = |target: &&Target<'_>| match (cpus, target.cpu) {
+            let counts = |target: &&CounterTarget<'_>| match (cpus, target.cpu) {
                 (Some(cpus), Some(cpu)) => cpus.contains(cpu),
                 _ => true,
             };
@@ -149,7 +149,7 @@ impl Counters {
         Ok(())
     }
 
-    fn places(&self) -> impl Iterator<Item = &Place> {
+    fn places(&self) -> impl Iterator<Item = &PlacedCounter> {
         self.opened.iter().flat_map(|opened| &opened.places)
     }
 
@@ -210,8 +210,8 @@ fn add(counts: &mut Vec<Count>, first: usize, (event, part): (usize, &Part), amo
 }
 
 /// The events of a group at one place; none at all where the thread has ended.
-fn open_group(group: &Group, target: &Target<'_>) -> Result<Vec<Option<Place>>> {
-    let mut places: Vec<Option<Place>> = Vec::new();
+fn open_group(group: &Group, target: &CounterTarget<'_>) -> Result<Vec<Option<PlacedCounter>>> {
+    let mut places: Vec<Option<PlacedCounter>> = Vec::new();
     for named in &group.named {
         let counted = Counted {
             counter: &named.counter,
@@ -232,7 +232,7 @@ fn open_group(group: &Group, target: &Target<'_>) -> Result<Vec<Option<Place>>> 
             _ => None,
         };
         let switched = places.is_empty() && target.begin == Begin::WhenEnabled;
-        places.push(Some(Place {
+        places.push(Some(PlacedCounter {
             part: target.part.clone(),
             counting,
             is_whole: named.meaning == Meaning::Tracepoint,

@@ -2,7 +2,7 @@
 
 use super::count_spec::CountSpec;
 use super::counters;
-use super::request::Request;
+use super::request::CountRequest;
 use super::scope::{Scope, Split};
 use kestrel_catalog::catalog::{Catalog, Glob, Via};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -28,7 +28,7 @@ const MAX: usize = 4;
 const MAX_COUNTERS: usize = 1024;
 
 /// Plain counting requests of each text, if it is tracepoints by their names and nothing more.
-pub(super) fn of(wanted: &[CountSpec], request: &Request, catalog: &Catalog) -> Vec<Option<Vec<Plain>>> {
+pub(super) fn of(wanted: &[CountSpec], request: &CountRequest, catalog: &Catalog) -> Vec<Option<Vec<Plain>>> {
     let is_split = !matches!(request.split, Split::None | Split::Cpu);
     if is_split || request.via != Via::Auto {
         return none(wanted);

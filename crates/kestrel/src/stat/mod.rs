@@ -25,7 +25,7 @@ pub use cgroup::Cgroup;
 pub use count::{Amount, Count, Event, Part};
 pub use kestrel_catalog::catalog::counter::counted::{Meaning, Named, Scale};
 pub use kestrel_kernel::perf::Reading;
-pub use request::Request;
+pub use request::CountRequest;
 pub use scope::{Scope, Split};
 
 use crate::session::Session;
@@ -39,7 +39,7 @@ use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::procfs;
 use traced::Traced;
 
-/// The counters and programs that serve one [`Request`].
+/// The counters and programs that serve one [`CountRequest`].
 #[derive(Debug)]
 pub struct Stat {
     events: Vec<Event>,
@@ -55,7 +55,7 @@ impl Stat {
     /// # Errors
     /// When a text is wrong or names no event (the error lists similar names), or the kernel refuses something. A counter that the machine lacks is no error:
     /// its amount is [`Amount::NotSupported`].
-    pub fn prepare(request: &Request, catalog: &Catalog) -> Result<Self> {
+    pub fn prepare(request: &CountRequest, catalog: &Catalog) -> Result<Self> {
         let wanted = match request.events.as_slice() {
             [] => vec![CountSpec::Counters(counted::usual(), false, 0)],
             specs => count_spec::parse(specs, catalog.host())?,
@@ -128,7 +128,7 @@ impl Stat {
     pub fn detach(&mut self) -> usize {
         self.traced
             .as_mut()
-            .map_or(0, |traced| traced.session_mut().detach_apart())
+            .map_or(0, |traced| traced.session_mut().detach_in_background())
     }
 
     /// Starts counting. For a command that waits to exec, counters and programs count from its exec on.

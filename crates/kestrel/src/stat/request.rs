@@ -5,7 +5,7 @@ use kestrel_catalog::catalog::Via;
 
 /// Request to count events, and how the counts are split.
 #[derive(Debug)]
-pub struct Request {
+pub struct CountRequest {
     /// Texts as `-e` takes them; without any perf's usual counters.
     pub events: Vec<String>,
     /// The processes and CPUs whose events are counted.

@@ -42,7 +42,7 @@ pub enum Scope {
 
 /// Target of one perf event.
 #[derive(Debug)]
-pub(super) struct Target<'a> {
+pub(super) struct CounterTarget<'a> {
     pub(super) whose: CountedTasks<'a>,
     pub(super) cpu: Option<u32>,
     pub(super) inherit: Inherit,
@@ -87,7 +87,7 @@ impl Scope {
     ///
     /// # Errors
     /// When counts cannot be split in that way, or a process has ended.
-    pub(super) fn targets(&self, split: &Split, host: &Host) -> Result<Vec<Target<'_>>> {
+    pub(super) fn targets(&self, split: &Split, host: &Host) -> Result<Vec<CounterTarget<'_>>> {
         if let Split::By(text) = split {
             return Err(Error::NotHere {
                 option: format!("--by {text}"),
@@ -130,7 +130,7 @@ impl Scope {
         cpus: impl Iterator<Item = u32>,
         split: &Split,
         host: &Host,
-    ) -> Result<Vec<Target<'a>>> {
+    ) -> Result<Vec<CounterTarget<'a>>> {
         if *split == Split::Thread && matches!(whose, CountedTasks::All) {
             let mut threads = Vec::new();
             for process in procfs::processes(host)? {
@@ -139,7 +139,7 @@ impl Scope {
             }
             return of_threads(&threads, Inherit::Nothing, Begin::WhenEnabled, split, host);
         }
-        let target = |cpu| Target {
+        let target = |cpu| CounterTarget {
             whose,
             cpu: Some(cpu),
             inherit: Inherit::Nothing,
@@ -167,7 +167,7 @@ fn of_threads<'a>(
     begin: Begin,
     split: &Split,
     host: &Host,
-) -> Result<Vec<Target<'a>>> {
+) -> Result<Vec<CounterTarget<'a>>> {
     let cpus: Vec<Option<u32>> = match split {
         Split::Cpu => procfs::online_cpus(host)?.iter().map(Some).collect(),
         _ => vec![None],
@@ -183,7 +183,7 @@ fn of_threads<'a>(
                 (_, Some(cpu)) => Part::Cpu(*cpu),
                 _ => Part::All,
             };
-            targets.push(Target {
+            targets.push(CounterTarget {
                 whose: CountedTasks::Thread(*tid),
                 cpu: *cpu,
                 inherit,

@@ -1,7 +1,7 @@
 //! Events of tracers, counted in the kernel: a session whose handlers count in maps, per CPU and without a lock, so that no hit is lost to another.
 
 use super::count::{Amount, Count, Event, Part};
-use super::request::Request;
+use super::request::CountRequest;
 use super::scope::{Scope, Split};
 use crate::plan::{self, Options, Plan, Source};
 use crate::session::Session;
@@ -61,7 +61,7 @@ struct Placed {
 }
 
 impl TracedSpec {
-    pub(super) fn new(text: String, places: Vec<usize>, number: usize, request: &Request) -> Self {
+    pub(super) fn new(text: String, places: Vec<usize>, number: usize, request: &CountRequest) -> Self {
         let (probes, _) = parse_probes(&text);
         let events = probes.iter().flat_map(|probe| &probe.events);
         let last = events.map(|event| event.parts.last().map_or(String::new(), |part| part.text.clone()));
@@ -129,7 +129,7 @@ impl Traced {
     ///
     /// # Errors
     /// As [`plan::plan`] and [`Session::start`].
-    pub(super) fn start(specs: Vec<TracedSpec>, request: &Request, catalog: &Catalog) -> Result<Self> {
+    pub(super) fn start(specs: Vec<TracedSpec>, request: &CountRequest, catalog: &Catalog) -> Result<Self> {
         let handlers: Vec<String> = specs.iter().map(|text| text.handler.clone()).collect();
         let split = matches!(request.split, Split::Thread | Split::By(_));
         let options = Options {

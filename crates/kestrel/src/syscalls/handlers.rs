@@ -9,7 +9,7 @@ use kestrel_trace::calls::{
     SIGNAL, Signature, Signatures,
 };
 use kestrel_trace::syscall::shape::Shape;
-use kestrel_trace::syscall::{Kind, Set};
+use kestrel_trace::syscall::{ArgumentKind, Set};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Group of calls by the memory that their arguments point to, the most frequent first, as it is asked first; where that has pointers itself, with the place of
@@ -203,8 +203,8 @@ fn choose(rows: &[(u64, String)]) -> String {
 
 /// How a call's memory is read, in words: calls of which this is the same are of one kind.
 fn reading(signature: &Signature) -> String {
-    let argument = |kind: Option<Kind>| match kind {
-        Some(Kind::Text) => "text".to_owned(),
+    let argument = |kind: Option<ArgumentKind>| match kind {
+        Some(ArgumentKind::Text) => "text".to_owned(),
         Some(kind) => format!("{:?}", kind.reading()),
         None => String::new(),
     };
@@ -224,7 +224,7 @@ enum Strings {
 
 fn strings(signature: &Signature) -> Strings {
     let kinds = signature.parameters.iter().map(|it| it.kind).enumerate();
-    let strings = kinds.filter(|(_, kind)| matches!(kind, Some(Kind::Text)));
+    let strings = kinds.filter(|(_, kind)| matches!(kind, Some(ArgumentKind::Text)));
     let strings: Vec<usize> = strings.map(|(place, _)| place).collect();
     match strings[..] {
         [] => Strings::Nowhere,
@@ -238,15 +238,17 @@ fn group(signature: &Signature) -> Option<Group> {
     let kinds = signature.parameters.iter().enumerate();
     let each = kinds.filter_map(|(place, parameter)| {
         Some(match parameter.kind? {
-            Kind::Text => Group::Strings,
-            Kind::InBuffer(_) | Kind::OutBuffer => Group::Buffers,
-            Kind::Pointed(what) => match what.shape {
+            ArgumentKind::Text => Group::Strings,
+            ArgumentKind::InBuffer(_) | ArgumentKind::OutBuffer => Group::Buffers,
+            ArgumentKind::Pointed(what) => match what.shape {
                 Shape::Vectors(_) => Group::Vectors(place),
                 Shape::Message(_) | Shape::Messages(_) => Group::Message(place),
                 Shape::Strings(_) => Group::Exec,
                 _ => Group::Structures,
             },
-            Kind::OutPath | Kind::Remaining(_) | Kind::ProcessControl => Group::Structures,
+            ArgumentKind::OutPath | ArgumentKind::Remaining(_) | ArgumentKind::ProcessControl => {
+                Group::Structures
+            }
             _ => return None,
         })
     });

@@ -3,7 +3,7 @@
 use kestrel_kernel::{Error, Host, procfs};
 use kestrel_trace::calls::{Abi, EXIT_TEXT, Signatures};
 use kestrel_trace::export::CallInProgress;
-use kestrel_trace::syscall::Kind;
+use kestrel_trace::syscall::ArgumentKind;
 
 /// Stacks of 32-bit programs lie below.
 const ADDRESSES_OF_32_BITS: u64 = 1 << 32;
@@ -48,7 +48,7 @@ fn in_progress(
         .known(abi, call.number)
         .map_or(&[][..], |it| &it.parameters);
     let arguments = parameters.iter().zip(call.arguments).enumerate();
-    let texts = arguments.filter(|(_, (parameter, _))| parameter.kind == Some(Kind::Text));
+    let texts = arguments.filter(|(_, (parameter, _))| parameter.kind == Some(ArgumentKind::Text));
     let texts = texts.filter_map(|(place, (_, address))| {
         let text = procfs::text(host, pid, address, EXIT_TEXT).ok()?;
         Some((place, text))

@@ -5,7 +5,7 @@ use super::numbers::is_kind;
 use kestrel_catalog::arch;
 use kestrel_trace::calls::{Abi, COMPAT_ID, ID, MEMORY, RAW_ENTER, RAW_EXIT, REGISTER, Signature, TEXT};
 use kestrel_trace::syscall::shape::{ADDRESS, BUFFER, CONTROL, Shape, TEXT_BYTES, Width};
-use kestrel_trace::syscall::{Kind, Length, Reading, When};
+use kestrel_trace::syscall::{ArgumentKind, Length, Reading, When};
 use std::collections::BTreeSet;
 
 /// Most arguments of a call.
@@ -102,14 +102,14 @@ pub(super) fn read(calls: &[(u64, &Signature)], moment: Moment) -> Option<String
     let mut fields = Vec::new();
     let mut before = String::new();
     for place in 0..PLACES {
-        let kinds: Vec<(u64, Kind)> = calls
+        let kinds: Vec<(u64, ArgumentKind)> = calls
             .iter()
             .filter_map(|(kind, it)| Some((*kind, it.parameters.get(place + it.before_program())?.kind?)))
             .collect();
         fields.extend(text(&kinds, place, calls.len(), moment));
         fields.extend(memory(&kinds, place, calls.len(), moment));
         let shape = kinds.iter().find_map(|(_, kind)| match kind {
-            Kind::Pointed(what) if moment.has(what.when) => Some(what.shape),
+            ArgumentKind::Pointed(what) if moment.has(what.when) => Some(what.shape),
             _ => None,
         });
         match shape {
@@ -133,8 +133,8 @@ pub(super) fn read(calls: &[(u64, &Signature)], moment: Moment) -> Option<String
 }
 
 /// The text at a place, of the calls that have one there.
-fn text(kinds: &[(u64, Kind)], place: usize, all: usize, moment: Moment) -> Option<String> {
-    let having = kinds.iter().filter(|(_, kind)| *kind == Kind::Text);
+fn text(kinds: &[(u64, ArgumentKind)], place: usize, all: usize, moment: Moment) -> Option<String> {
+    let having = kinds.iter().filter(|(_, kind)| *kind == ArgumentKind::Text);
     let any: BTreeSet<u64> = having.map(|(number, _)| *number).collect();
     let address = match any.len() {
         0 => return None,
@@ -145,7 +145,7 @@ fn text(kinds: &[(u64, Kind)], place: usize, all: usize, moment: Moment) -> Opti
 }
 
 /// The memory that the argument at a place points to, of the calls where it is read: others read no bytes.
-fn memory(kinds: &[(u64, Kind)], place: usize, all: usize, moment: Moment) -> Option<String> {
+fn memory(kinds: &[(u64, ArgumentKind)], place: usize, all: usize, moment: Moment) -> Option<String> {
     let readings = kinds
         .iter()
         .filter_map(|(number, kind)| Some((*number, kind.reading()?)));

@@ -1,7 +1,7 @@
 //! Tracepoints by their raw arguments.
 
 use super::request::{AttachRequest, Binding};
-use kestrel_bpf::btf::Kind;
+use kestrel_bpf::btf::BtfKind;
 use kestrel_catalog::attach::{Links, RawTracepoint};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
@@ -34,7 +34,7 @@ pub(super) fn unknown(request: &AttachRequest<'_>) -> Error {
     if let Ok(types) = request.kernel.known.types() {
         let names = types
             .ids()
-            .filter(|id| types.kind(*id) == Some(Kind::Typedef))
+            .filter(|id| types.kind(*id) == Some(BtfKind::Typedef))
             .filter_map(|id| types.name(id).strip_prefix("btf_trace_"));
         near = nearest(request.target, names)
             .into_iter()

@@ -2,7 +2,7 @@
 
 use super::raw_tracepoint;
 use super::request::{AttachRequest, Binding};
-use kestrel_bpf::btf::Kind;
+use kestrel_bpf::btf::BtfKind;
 use kestrel_bpf::object::Hook;
 use kestrel_catalog::attach::{Links, bound};
 use kestrel_catalog::{Error, Result};
@@ -14,9 +14,9 @@ pub(super) fn bind(request: &AttachRequest<'_>) -> Result<Binding> {
     let target = request.target()?;
     let prefix = request.kind.prefix.unwrap_or("");
     let kind = if request.kind.hook == Hook::TypedTracepoint {
-        Kind::Typedef
+        BtfKind::Typedef
     } else {
-        Kind::Func
+        BtfKind::Func
     };
     let name = match target.split_once(':') {
         Some((module, name)) => format!("{module}:{prefix}{name}"),

@@ -5,7 +5,7 @@ use crate::attach::Bound;
 use crate::kernel::Found;
 use crate::opened::wrong;
 use crate::refusal;
-use kestrel_bpf::btf::Kind;
+use kestrel_bpf::btf::BtfKind;
 use kestrel_bpf::code::{Code, MapRef, Relocation, RelocationTarget};
 use kestrel_bpf::object::{Linked, Program as Declared, Reference};
 use kestrel_catalog::{Error, Result};
@@ -51,7 +51,7 @@ impl Loaded {
             .collect();
         let kfunc = |name: &str| {
             self.kernel
-                .find(Kind::Func, name)
+                .find(BtfKind::Func, name)
                 .ok()
                 .flatten()
                 .map(|found| found.id)
@@ -129,7 +129,7 @@ impl Loaded {
             match reference {
                 Reference::Map(map) => refer(RelocationTarget::Map(MapRef(*map as u32))),
                 Reference::MapValue(map) => refer(RelocationTarget::MapValue(MapRef(*map as u32))),
-                Reference::Function { name, weak } => match self.kernel.find(Kind::Func, name)? {
+                Reference::Function { name, weak } => match self.kernel.find(BtfKind::Func, name)? {
                     Some(Found { module: None, .. }) => refer(RelocationTarget::Kfunc(name.clone())),
                     // The call's offset is a place in a list of descriptors, whose first is the kernel's own.
                     Some(Found {
@@ -194,9 +194,9 @@ impl Loaded {
                 None => Err(missing()),
             };
         }
-        let found = match self.kernel.find(Kind::Var, name)? {
+        let found = match self.kernel.find(BtfKind::Var, name)? {
             Some(found) => Some(found),
-            None => self.kernel.find(Kind::Func, name)?,
+            None => self.kernel.find(BtfKind::Func, name)?,
         };
         match found {
             Some(Found { id, module: None }) => Ok((PSEUDO_BTF_ID, id.0 as i32, 0)),

@@ -5,7 +5,7 @@ use super::memory::netlink;
 use super::moment::EXIT_TEXT;
 use super::pointer::pointer;
 use super::quoted::quoted;
-use crate::syscall::Kind;
+use crate::syscall::ArgumentKind;
 use crate::syscall::shape::BUFFER;
 
 /// A path, or another name, up to its NUL.
@@ -19,7 +19,7 @@ pub(super) fn path(call: &Call, argument: Argument<'_>, out: &mut String) {
 /// Bytes that a call was given or has filled.
 pub(super) fn buffer(call: &Call, argument: Argument<'_>, out: &mut String) {
     let length = match (argument.parameter.kind, call.end) {
-        (Some(Kind::InBuffer(place)), _) => call.argument(usize::from(place)),
+        (Some(ArgumentKind::InBuffer(place)), _) => call.argument(usize::from(place)),
         (_, End::Returned(length)) => Some(length),
         _ => None,
     };
@@ -41,7 +41,7 @@ pub(super) fn buffer(call: &Call, argument: Argument<'_>, out: &mut String) {
     }
     match argument.parameter.kind {
         // The length may count the NUL.
-        Some(Kind::OutPath) => {
+        Some(ArgumentKind::OutPath) => {
             let text = text.strip_suffix(b"\0").unwrap_or(text);
             quoted(text, text.len() + 1 < length, out);
         }

@@ -5,8 +5,8 @@ use super::signature::{Parameter, Signature};
 use crate::layout::FieldType;
 use crate::syscall::shape::Shape;
 use crate::syscall::{
-    CommandArgument, Errno, Kind, Meaning, Pointed, When, device_control, file_control, futex_arguments,
-    process_control_arguments,
+    ArgumentKind, CommandArgument, Errno, Meaning, Pointed, When, device_control, file_control,
+    futex_arguments, process_control_arguments,
 };
 use crate::value::KeptStack;
 use std::sync::Arc;
@@ -108,15 +108,19 @@ impl Call {
         all.filter_map(|(place, (parameter, register))| {
             let before = place.checked_sub(1).and_then(|at| self.values.get(at));
             match parameter.kind {
-                Some(Kind::Pointed(Pointed {
+                Some(ArgumentKind::Pointed(Pointed {
                     shape: Shape::FileControl(_),
                     ..
                 })) if before.is_some_and(|it| takes_nothing(file_control, *it)) => None,
-                Some(Kind::Pointed(Pointed {
+                Some(ArgumentKind::Pointed(Pointed {
                     shape: Shape::DeviceControl,
                     ..
                 })) if before.is_some_and(|it| takes_nothing(device_control, *it)) => None,
-                Some(Kind::ModeWith(bits)) if before.is_some_and(|it| it.cast_signed() & bits == 0) => None,
+                Some(ArgumentKind::ModeWith(bits))
+                    if before.is_some_and(|it| it.cast_signed() & bits == 0) =>
+                {
+                    None
+                }
                 _ => Some(Argument {
                     place,
                     parameter,
@@ -135,7 +139,7 @@ impl Call {
     /// Text to which the argument at a place pointed.
     pub fn text(&self, place: usize) -> Option<&[u8]> {
         let when = match self.signature.parameters.get(place).and_then(|it| it.kind) {
-            Some(Kind::OutBuffer | Kind::OutPath) => When::After,
+            Some(ArgumentKind::OutBuffer | ArgumentKind::OutPath) => When::After,
             _ => When::Before,
         };
         self.memory((place, 0), when)
@@ -161,7 +165,7 @@ fn takes_nothing(control: fn(i64) -> CommandArgument, command: u64) -> bool {
 fn typed(register: u64, parameter: &Parameter) -> i64 {
     let (size, signed) = match (&parameter.ty, parameter.kind) {
         // `unsigned int fd` holds -1 as well as any other descriptor.
-        (_, Some(Kind::Descriptor | Kind::Named(Meaning::Directory))) => (4, true),
+        (_, Some(ArgumentKind::Descriptor | ArgumentKind::Named(Meaning::Directory))) => (4, true),
         (FieldType::Integer { size, signed, .. }, _) => (*size, *signed),
         _ => (8, false),
     };

@@ -5,7 +5,7 @@ use super::descriptors::Descriptors;
 use super::line::text;
 use super::signature::Abi;
 use crate::layout::FieldType;
-use crate::syscall::{Kind, Meaning, usual_name};
+use crate::syscall::{ArgumentKind, Meaning, usual_name};
 use serde::Serialize;
 
 /// `{"time":…,"pid":…,"tid":…,"comm":…,"call":"openat","args":[{"name":"dfd","value":-100,"text":"AT_FDCWD"},…],"end":"returned","ret":-2,…}`.
@@ -79,7 +79,7 @@ pub fn json(call: &Call, time: u64, comm: Option<&str>, files: &Descriptors) -> 
 /// Descriptors are signed, whatever their C type.
 fn number(argument: Argument<'_>) -> serde_json::Value {
     let signed = match argument.parameter.kind {
-        Some(Kind::Descriptor | Kind::Named(Meaning::Directory)) => true,
+        Some(ArgumentKind::Descriptor | ArgumentKind::Named(Meaning::Directory)) => true,
         _ => matches!(argument.parameter.ty, FieldType::Integer { signed: true, .. }),
     };
     match signed {

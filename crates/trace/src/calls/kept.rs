@@ -4,7 +4,7 @@
 use super::signature::{Abi, Signature, Signatures};
 use crate::error::{Error, Result};
 use crate::layout::FieldType;
-use crate::syscall::Kind;
+use crate::syscall::ArgumentKind;
 use serde::{Deserialize, Serialize};
 
 /// Beside the records of a recording of calls.
@@ -48,7 +48,7 @@ impl Kept {
             declared: signature
                 .parameters
                 .iter()
-                .filter(|it| it.kind != Some(Kind::Text))
+                .filter(|it| it.kind != Some(ArgumentKind::Text))
                 .filter_map(|it| Some((it.name.clone(), it.declared.clone()?)))
                 .collect(),
         };

@@ -7,7 +7,7 @@ use super::memory;
 use super::pointer::pointer;
 use crate::layout::{Base, FieldType};
 use crate::print::shown;
-use crate::syscall::{Kind, Meaning, protocol};
+use crate::syscall::{ArgumentKind, Meaning, protocol};
 
 /// Levels of options that have names.
 const SOL_SOCKET: i64 = 1;
@@ -85,34 +85,36 @@ pub(super) fn text(call: &Call, argument: Argument<'_>, files: &Descriptors) -> 
     let value = argument.value;
     let mut out = String::new();
     match argument.parameter.kind {
-        Some(Kind::Descriptor) => descriptor(value, files.name(call.pid, value), &mut out),
-        Some(Kind::Named(Meaning::Directory)) if value >= 0 => {
+        Some(ArgumentKind::Descriptor) => descriptor(value, files.name(call.pid, value), &mut out),
+        Some(ArgumentKind::Named(Meaning::Directory)) if value >= 0 => {
             descriptor(value, files.name(call.pid, value), &mut out);
         }
-        Some(Kind::Named(meaning)) => meaning.write(bits(meaning, argument), &mut out),
-        Some(Kind::Mode | Kind::ModeWith(_)) => match value {
+        Some(ArgumentKind::Named(meaning)) => meaning.write(bits(meaning, argument), &mut out),
+        Some(ArgumentKind::Mode | ArgumentKind::ModeWith(_)) => match value {
             0 => out.push('0'),
             _ => out.push_str(&format!("0{value:o}")),
         },
-        Some(Kind::Address) => pointer(value, &mut out),
-        Some(Kind::Bits) => hexadecimal(value, &mut out),
-        Some(Kind::Text) => path(call, argument, &mut out),
-        Some(Kind::OutPath | Kind::OutBuffer | Kind::InBuffer(_)) => buffer(call, argument, &mut out),
-        Some(Kind::Protocol) => match call.argument(0).and_then(protocol) {
+        Some(ArgumentKind::Address) => pointer(value, &mut out),
+        Some(ArgumentKind::Bits) => hexadecimal(value, &mut out),
+        Some(ArgumentKind::Text) => path(call, argument, &mut out),
+        Some(ArgumentKind::OutPath | ArgumentKind::OutBuffer | ArgumentKind::InBuffer(_)) => {
+            buffer(call, argument, &mut out)
+        }
+        Some(ArgumentKind::Protocol) => match call.argument(0).and_then(protocol) {
             Some(meaning) => meaning.write(value, &mut out),
             None => number(argument, &mut out),
         },
-        Some(Kind::Option) => match argument.place.checked_sub(1).and_then(|at| call.argument(at)) {
+        Some(ArgumentKind::Option) => match argument.place.checked_sub(1).and_then(|at| call.argument(at)) {
             Some(SOL_SOCKET) => Meaning::SocketOption.write(value, &mut out),
             Some(IPPROTO_TCP) => Meaning::TcpOption.write(value, &mut out),
             Some(IPPROTO_IP) => Meaning::IpOption.write(value, &mut out),
             Some(IPPROTO_IPV6) => Meaning::Ipv6Option.write(value, &mut out),
             _ => number(argument, &mut out),
         },
-        Some(Kind::Pointed(what)) => memory::pointed(call, argument, what, &mut out),
-        Some(Kind::ProcessControl) => memory::process_control(call, argument, &mut out),
-        Some(Kind::Remaining(of)) => memory::remaining(call, argument, of, &mut out),
-        Some(Kind::Plain) | None => number(argument, &mut out),
+        Some(ArgumentKind::Pointed(what)) => memory::pointed(call, argument, what, &mut out),
+        Some(ArgumentKind::ProcessControl) => memory::process_control(call, argument, &mut out),
+        Some(ArgumentKind::Remaining(of)) => memory::remaining(call, argument, of, &mut out),
+        Some(ArgumentKind::Plain) | None => number(argument, &mut out),
     }
     out
 }

@@ -3,7 +3,7 @@
 use crate::event::EventClass;
 use crate::layout::{Base, Field, FieldType};
 use crate::syscall::shape::Shape;
-use crate::syscall::{Kind, Set, compat, kind, usual_name};
+use crate::syscall::{ArgumentKind, Set, compat, kind, usual_name};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub struct Parameter {
     /// The type; a type shorter than the register is in its low bytes.
     pub ty: FieldType,
     /// What the argument means, where that is known.
-    pub kind: Option<Kind>,
+    pub kind: Option<ArgumentKind>,
     /// Of an address, how C declares it, where that is known: `struct sockaddr *`.
     pub declared: Option<String>,
 }
@@ -102,7 +102,7 @@ impl Signature {
     /// For calls that execute a program relative to a directory (execveat): how many arguments are before the program's path. Handlers record the memory of
     /// their arguments at the places that it has in the call without a directory (execve).
     pub fn before_program(&self) -> usize {
-        let is_strings = |it: &Parameter| matches!(it.kind, Some(Kind::Pointed(what)) if matches!(what.shape, Shape::Strings(_)));
+        let is_strings = |it: &Parameter| matches!(it.kind, Some(ArgumentKind::Pointed(what)) if matches!(what.shape, Shape::Strings(_)));
         let place = self.parameters.iter().position(is_strings);
         place.map_or(0, |place| place.saturating_sub(1))
     }

@@ -2,7 +2,7 @@
 
 use super::conversion::{Conversion, ConversionFormat, RecordingContext};
 use super::names::Names;
-use super::place::{NewFile, Place};
+use super::place::{NewFile, OutputPath};
 use crate::error::Result;
 use crate::export::json_value;
 use crate::record::Record;
@@ -25,7 +25,7 @@ struct Chrome {
 }
 
 impl Chrome {
-    fn new(recording: RecordingContext, place: Place) -> Result<Self> {
+    fn new(recording: RecordingContext, place: OutputPath) -> Result<Self> {
         let mut file = place.file()?;
         file.append(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
         Ok(Self {

@@ -1,6 +1,6 @@
 //! Interface of a conversion to another tool's file, and its row in the table of formats.
 
-use super::place::Place;
+use super::place::OutputPath;
 use crate::calls::Kept;
 use crate::error::Result;
 use crate::info::TraceInfo;
@@ -21,7 +21,7 @@ pub struct ConversionFormat {
     /// The file's usual name.
     pub file: &'static str,
     /// Begins to write it.
-    pub begin: fn(RecordingContext, Place) -> Result<Box<dyn Conversion>>,
+    pub begin: fn(RecordingContext, OutputPath) -> Result<Box<dyn Conversion>>,
 }
 
 /// Data of a recording beside its records: what an exporter names addresses and threads by.

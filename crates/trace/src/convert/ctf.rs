@@ -1,7 +1,7 @@
 //! Plain Common Trace Format 1.8, one stream for each CPU: what babeltrace2 and Trace Compass open, whatever the recording's own files are.
 
 use super::conversion::{Conversion, ConversionFormat, RecordingContext};
-use super::place::Place;
+use super::place::OutputPath;
 use crate::ctf::directory;
 use crate::ctf::rewrite::{Rewriter, SideData};
 use crate::error::Result;
@@ -29,7 +29,7 @@ struct Ctf {
 }
 
 impl Ctf {
-    fn new(mut recording: RecordingContext, place: &Place) -> Result<Self> {
+    fn new(mut recording: RecordingContext, place: &OutputPath) -> Result<Self> {
         let path = place.path().to_owned();
         directory::is_free(&path)?;
         let new = directory::staging_path(&path);

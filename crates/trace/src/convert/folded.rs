@@ -1,7 +1,7 @@
 //! Folded stacks: a line for each, frames from the thread's name to the innermost with `;` between them, and how many records had it.
 
 use super::conversion::{Conversion, ConversionFormat, RecordingContext};
-use super::place::Place;
+use super::place::OutputPath;
 use crate::error::Result;
 use crate::record::Record;
 use crate::stacks::{Stacks, Weight, folded};
@@ -14,12 +14,12 @@ pub(super) const FORMAT: ConversionFormat = ConversionFormat {
 };
 
 struct Folded {
-    place: Place,
+    place: OutputPath,
     stacks: Stacks,
 }
 
 impl Folded {
-    fn new(recording: RecordingContext, place: Place) -> Self {
+    fn new(recording: RecordingContext, place: OutputPath) -> Self {
         Self {
             place,
             stacks: Stacks::new(recording.symbols, recording.processes, Weight::Records),

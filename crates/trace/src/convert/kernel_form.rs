@@ -36,11 +36,11 @@ pub(super) struct Form {
 struct Slot {
     index: usize,
     to: usize,
-    kind: Kind,
+    kind: FieldSource,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FieldSource {
     /// Bytes of the record: offset and length.
     Bytes(usize, usize),
     /// The low byte of a number.
@@ -70,7 +70,7 @@ impl Form {
             }
             // Every entry of the kernel begins with these, so that the field needs no place of its own.
             if let Some((_, to)) = OF_COMMON.iter().find(|(name, _)| *name == field.name) {
-                let (to, kind) = (*to, Kind::Low);
+                let (to, kind) = (*to, FieldSource::Low);
                 form.fields.push(Slot { index, to, kind });
                 continue;
             }
@@ -122,13 +122,13 @@ impl Form {
             };
             let to = start + slot.to;
             match slot.kind {
-                Kind::Bytes(from, size) => {
+                FieldSource::Bytes(from, size) => {
                     if let Some(bytes) = record.bytes.get(from..from + size) {
                         out[to..to + size].copy_from_slice(bytes);
                     }
                 }
-                Kind::Low => out[to] = record.value(field).as_u64().unwrap_or(0) as u8,
-                Kind::Memory => {
+                FieldSource::Low => out[to] = record.value(field).as_u64().unwrap_or(0) as u8,
+                FieldSource::Memory => {
                     let from = out.len();
                     // What could not be read is nothing.
                     if let Value::Text(bytes) | Value::CutText(bytes) = record.value(field) {
@@ -136,7 +136,7 @@ impl Form {
                     }
                     locate(start, to, from, out);
                 }
-                Kind::Text => {
+                FieldSource::Text => {
                     let from = out.len();
                     match record.value(field) {
                         Value::Text(text) if !text.contains(&0) => out.extend_from_slice(text),
@@ -178,7 +178,7 @@ struct Shape {
     word: &'static str,
     /// The argument: `REC->name`.
     value: String,
-    kind: Kind,
+    kind: FieldSource,
 }
 
 impl Shape {
@@ -245,7 +245,7 @@ impl Shape {
                 signed: false,
                 word: "%s",
                 value: record,
-                kind: Kind::Bytes(offset as usize, size as usize),
+                kind: FieldSource::Bytes(offset as usize, size as usize),
             },
             (FieldType::Array { element, count }, FieldPlace::Fixed { offset })
                 if let FieldType::Integer { size, .. } = **element
@@ -257,14 +257,14 @@ impl Shape {
                 Self {
                     declared: format!("{}[{count}]", one.declared),
                     size: bytes,
-                    kind: Kind::Bytes(offset as usize, bytes),
+                    kind: FieldSource::Bytes(offset as usize, bytes),
                     ..one
                 }
             }
             (FieldType::Bytes { .. } | FieldType::Buffer { .. }, _) => Self {
                 declared: format!("__data_loc u8[] {name}"),
                 value: format!("__print_hex(__get_dynamic_array({name}), __get_dynamic_array_len({name}))"),
-                kind: Kind::Memory,
+                kind: FieldSource::Memory,
                 ..Self::text(name)
             },
             _ => Self::text(name),
@@ -290,7 +290,7 @@ impl Shape {
             signed,
             word,
             value,
-            kind: Kind::Bytes(offset as usize, size),
+            kind: FieldSource::Bytes(offset as usize, size),
         }
     }
 
@@ -302,7 +302,7 @@ impl Shape {
             signed: false,
             word: "%s",
             value: format!("__get_str({name})"),
-            kind: Kind::Text,
+            kind: FieldSource::Text,
         }
     }
 }

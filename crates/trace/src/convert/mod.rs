@@ -17,7 +17,7 @@ pub(crate) mod trace_dat;
 mod tracing_data;
 
 pub use conversion::{Conversion, ConversionFormat, RecordingContext};
-pub use place::Place;
+pub use place::OutputPath;
 
 use crate::ctf::read::{Reader, Source};
 use crate::error::Result;

@@ -3,7 +3,7 @@
 
 use super::conversion::{Conversion, ConversionFormat, RecordingContext};
 use super::names::Names;
-use super::place::{NewFolder, Place};
+use super::place::{NewFolder, OutputPath};
 use crate::error::Result;
 use crate::event::EventClass;
 use crate::export::json_value;
@@ -376,7 +376,7 @@ impl Table {
 }
 
 impl Parquet {
-    fn new(recording: RecordingContext, place: Place) -> Result<Self> {
+    fn new(recording: RecordingContext, place: OutputPath) -> Result<Self> {
         Ok(Self {
             folder: place.folder()?,
             names: Names::new(&recording),

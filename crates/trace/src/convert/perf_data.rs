@@ -4,7 +4,7 @@
 use super::conversion::{Conversion, ConversionFormat, RecordingContext};
 use super::kernel_form::Form;
 use super::names::Names;
-use super::place::{NewFile, Place};
+use super::place::{NewFile, OutputPath};
 use super::stacks::Chain;
 use super::tracing_data;
 use crate::error::Result;
@@ -134,7 +134,7 @@ pub(crate) mod section {
 struct PerfData {
     file: NewFile,
     /// Where names of the kernel's functions are written: perf has no place for them in its file.
-    kallsyms: Place,
+    kallsyms: OutputPath,
     info: TraceInfo,
     symbols: Symbols,
     tasks: Tasks,
@@ -162,7 +162,7 @@ struct Event {
 }
 
 impl PerfData {
-    fn new(recording: RecordingContext, place: Place) -> Result<Self> {
+    fn new(recording: RecordingContext, place: OutputPath) -> Result<Self> {
         let mut mappings: Vec<(u32, Mapping)> = recording
             .symbols
             .user()

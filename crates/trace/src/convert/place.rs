@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The place of a file or a folder.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct OutputPath {
     folder: Arc<Folder>,
     leaf: OsString,
     path: PathBuf,
@@ -19,7 +19,7 @@ pub struct Place {
 /// A file that gets its name when it is whole; dropped before, it is removed.
 #[derive(Debug)]
 pub(super) struct NewFile {
-    place: Place,
+    place: OutputPath,
     file: BufWriter<File>,
     /// Bytes written.
     at: u64,
@@ -29,7 +29,7 @@ pub(super) struct NewFile {
 /// A folder that gets its name when all files in it are whole; dropped before, it is removed with them.
 #[derive(Debug)]
 pub(super) struct NewFolder {
-    place: Place,
+    place: OutputPath,
     folder: Folder,
     files: Vec<String>,
     whole: bool,
@@ -38,7 +38,7 @@ pub(super) struct NewFolder {
 /// Suffix of names until the files are whole.
 const NEW: &str = ".new";
 
-impl Place {
+impl OutputPath {
     /// The place of that path; folders that are missing on the way are made.
     ///
     /// # Errors

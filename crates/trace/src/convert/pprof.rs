@@ -1,7 +1,7 @@
 //! Conversion to a profile for pprof (`profile.proto`, compressed with gzip): how many records had which stack in which thread.
 
 use super::conversion::{Conversion, ConversionFormat, RecordingContext};
-use super::place::Place;
+use super::place::OutputPath;
 use crate::error::Result;
 use crate::record::Record;
 use crate::stacks::{CallTree, Frame, Stacks, Weight};
@@ -22,7 +22,7 @@ pub(super) const FORMAT: ConversionFormat = ConversionFormat {
 const NONE: &str = "[no stack]";
 
 struct Pprof {
-    place: Place,
+    place: OutputPath,
     stacks: Stacks,
     /// Offset from the trace's clock to the time since 1970, in ns.
     since_1970: u64,
@@ -32,7 +32,7 @@ struct Pprof {
 }
 
 impl Pprof {
-    fn new(recording: RecordingContext, place: Place) -> Self {
+    fn new(recording: RecordingContext, place: OutputPath) -> Self {
         let info = recording.info;
         let since_1970 = info.clock.seconds.saturating_mul(1_000_000_000);
         Self {

@@ -4,7 +4,7 @@
 use super::conversion::{Conversion, ConversionFormat, RecordingContext};
 use super::kernel_form::Form;
 use super::names::Names;
-use super::place::Place;
+use super::place::OutputPath;
 use super::stacks::Chain;
 use super::tracing_data::{self, HEAD, PAGE};
 use crate::error::Result;
@@ -57,7 +57,7 @@ pub(crate) mod option {
 }
 
 struct TraceDat {
-    place: Place,
+    place: OutputPath,
     info: TraceInfo,
     symbols: Symbols,
     names: Names,
@@ -80,7 +80,7 @@ struct Cpu {
 }
 
 impl TraceDat {
-    fn new(recording: RecordingContext, place: Place) -> Self {
+    fn new(recording: RecordingContext, place: OutputPath) -> Self {
         let form = |event| Form::new(event, Chain::default());
         let events = recording.info.events.iter();
         Self {

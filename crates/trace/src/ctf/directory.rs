@@ -10,7 +10,7 @@ use super::METADATA;
 use super::SIDE;
 use super::block::Packer;
 use super::packed::{PackedOut, SUFFIX, StreamOut};
-use super::write::{Folder as Place, Writer, side_files, tasks_file, unwound_file};
+use super::write::{Folder as WriteFolder, Writer, side_files, tasks_file, unwound_file};
 use crate::decode::EventTable;
 use crate::error::{Error, Result};
 use crate::files::Folder;
@@ -143,7 +143,7 @@ impl Directory {
     }
 }
 
-impl Place for Directory {
+impl WriteFolder for Directory {
     type File = StreamOut;
 
     fn create(&mut self, name: &str) -> Result<StreamOut> {

@@ -20,11 +20,11 @@ pub(super) struct KernelEvent {
 struct Slot {
     from: usize,
     size: usize,
-    kind: Kind,
+    kind: FieldLocation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FieldLocation {
     Fixed,
     DataLoc,
     RelLoc,
@@ -94,15 +94,15 @@ impl KernelEvent {
             let located = || {
                 let word = u32::from_le_bytes(*entry.get(from..)?.first_chunk()?);
                 let (mut at, length) = ((word & 0xffff) as usize, (word >> 16) as usize);
-                if slot.kind == Kind::RelLoc {
+                if slot.kind == FieldLocation::RelLoc {
                     at += from + 4;
                 }
                 entry.get(at..at.checked_add(length)?)
             };
             let bytes = match slot.kind {
-                Kind::Fixed => entry.get(from..from + size),
-                Kind::DataLoc | Kind::RelLoc => located(),
-                Kind::Rest => entry.get(from..),
+                FieldLocation::Fixed => entry.get(from..from + size),
+                FieldLocation::DataLoc | FieldLocation::RelLoc => located(),
+                FieldLocation::Rest => entry.get(from..),
             };
             let Some(bytes) = bytes else { continue };
             match &field.ty {
@@ -118,15 +118,15 @@ impl KernelEvent {
 }
 
 /// How a field's bytes lie in entries, and what they are.
-fn shape(format: &Format, field: &Field, system: &str) -> (Kind, FieldType) {
+fn shape(format: &Format, field: &Field, system: &str) -> (FieldLocation, FieldType) {
     let is_text = matches!(field.type_text.as_str(), "char" | "const char");
     let variable = match is_text {
         true => FieldType::String { max: LONGEST },
         false => FieldType::Bytes { max: LONGEST },
     };
     match field.location {
-        Location::DataLoc => return (Kind::DataLoc, variable),
-        Location::RelLoc => return (Kind::RelLoc, variable),
+        Location::DataLoc => return (FieldLocation::DataLoc, variable),
+        Location::RelLoc => return (FieldLocation::RelLoc, variable),
         Location::Inline => {}
     }
     let is_long = field.type_text == "unsigned long";
@@ -136,7 +136,7 @@ fn shape(format: &Format, field: &Field, system: &str) -> (Kind, FieldType) {
             _ => Space::Kernel,
         };
         return (
-            Kind::Rest,
+            FieldLocation::Rest,
             FieldType::Stack {
                 space,
                 max: LONGEST / 8,
@@ -144,9 +144,9 @@ fn shape(format: &Format, field: &Field, system: &str) -> (Kind, FieldType) {
         );
     }
     if field.is_array() && field.size == 0 {
-        return (Kind::Rest, variable);
+        return (FieldLocation::Rest, variable);
     }
-    (Kind::Fixed, fixed(format, field, is_text))
+    (FieldLocation::Fixed, fixed(format, field, is_text))
 }
 
 fn fixed(format: &Format, field: &Field, is_text: bool) -> FieldType {

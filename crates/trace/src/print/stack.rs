@@ -124,7 +124,7 @@ fn binary(location: Option<Location<'_>>, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::layout::{FieldType, Frames as Place, HeldStack, Space, StackMode};
+    use crate::layout::{FieldType, Frames as FramePlace, HeldStack, Space, StackMode};
     use crate::print::{JsonStyle, Style, json, styled};
     use crate::symbol::Symbols;
     use crate::user_symbol::{Binary, Code, Inlined, Line, Mapping, UserSymbols};
@@ -171,7 +171,7 @@ mod tests {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    fn stack(space: Space, mode: StackMode, frames: Place) -> FieldType {
+    fn stack(space: Space, mode: StackMode, frames: FramePlace) -> FieldType {
         FieldType::HeldStack(HeldStack {
             space,
             max: 4,
@@ -181,7 +181,7 @@ mod tests {
     }
 
     fn shown(space: Space, mode: StackMode, frames: &[u64]) -> String {
-        let ty = stack(space, mode, Place::Inline);
+        let ty = stack(space, mode, FramePlace::Inline);
         let mut bytes = words(&[frames.len() as u64]);
         bytes.extend(words(frames));
         bytes.resize(8 + 4 * 8, 0);
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn build_ids_stand_before_places_in_files() {
-        let ty = stack(Space::User, StackMode::BuildId, Place::Inline);
+        let ty = stack(Space::User, StackMode::BuildId, FramePlace::Inline);
         let mut frame = vec![1, 0, 0, 0];
         frame.extend([0xa2; 20]);
         frame.extend(0x11_0e89_u64.to_le_bytes());
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn stacks_by_number_have_the_frames_beside_them() {
-        let ty = stack(Space::Kernel, StackMode::Bpftrace, Place::Numbered);
+        let ty = stack(Space::Kernel, StackMode::Bpftrace, FramePlace::Numbered);
         let mut stacks = Stacks::default();
         stacks.insert(5, words(&[0x1005]));
         let beside = ValueContext {

@@ -8,7 +8,7 @@ use crate::value::{Frames, Value};
 
 /// The events that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SchedulerEvent {
     Switch,
     Waking,
     Wakeup,
@@ -22,7 +22,7 @@ pub(super) enum Kind {
 /// A row of the table of events.
 struct Row {
     name: &'static str,
-    kind: Kind,
+    kind: SchedulerEvent,
     /// The fields that are read.
     fields: &'static [&'static str],
 }
@@ -33,42 +33,42 @@ const WAKEUP: &[&str] = &["pid", "comm", "target_cpu"];
 const ROWS: &[Row] = &[
     Row {
         name: "sched_switch",
-        kind: Kind::Switch,
+        kind: SchedulerEvent::Switch,
         fields: &["prev_pid", "prev_comm", "prev_state", "next_pid", "next_comm"],
     },
     Row {
         name: "sched_waking",
-        kind: Kind::Waking,
+        kind: SchedulerEvent::Waking,
         fields: WAKEUP,
     },
     Row {
         name: "sched_wakeup",
-        kind: Kind::Wakeup,
+        kind: SchedulerEvent::Wakeup,
         fields: WAKEUP,
     },
     Row {
         name: "sched_wakeup_new",
-        kind: Kind::WakeupNew,
+        kind: SchedulerEvent::WakeupNew,
         fields: WAKEUP,
     },
     Row {
         name: "sched_migrate_task",
-        kind: Kind::Migrate,
+        kind: SchedulerEvent::Migrate,
         fields: &["pid", "comm", "orig_cpu", "dest_cpu"],
     },
     Row {
         name: "sched_stat_runtime",
-        kind: Kind::Runtime,
+        kind: SchedulerEvent::Runtime,
         fields: &["pid", "comm", "runtime"],
     },
     Row {
         name: "task_rename",
-        kind: Kind::Rename,
+        kind: SchedulerEvent::Rename,
         fields: &["pid", "newcomm"],
     },
     Row {
         name: "sched_process_fork",
-        kind: Kind::Fork,
+        kind: SchedulerEvent::Fork,
         fields: &["child_pid", "child_comm"],
     },
 ];
@@ -91,7 +91,7 @@ pub(super) enum Event<'a> {
     },
     /// A task was woken; by which event is `kind`.
     Wakeup {
-        kind: Kind,
+        kind: SchedulerEvent,
         woken: Named,
         target_cpu: u32,
     },
@@ -119,13 +119,13 @@ pub(super) struct Decoder {
 
 #[derive(Clone, Debug)]
 struct Fields {
-    kind: Kind,
+    kind: SchedulerEvent,
     /// Indices, as [`ROWS`] has the names.
     at: Vec<usize>,
     stack: Option<usize>,
 }
 
-impl Kind {
+impl SchedulerEvent {
     /// Which of them an event class is.
     pub(super) fn of(event: &EventClass) -> Option<Self> {
         Fields::of(event).map(|fields| fields.kind)
@@ -160,7 +160,7 @@ impl Decoder {
             })
         };
         Some(match fields.kind {
-            Kind::Switch => Event::Switch {
+            SchedulerEvent::Switch => Event::Switch {
                 previous: named(0, 1)?,
                 state: TaskState(number(2)?),
                 next: named(3, 4)?,
@@ -169,21 +169,23 @@ impl Decoder {
                     _ => None,
                 }),
             },
-            kind @ (Kind::Waking | Kind::Wakeup | Kind::WakeupNew) => Event::Wakeup {
-                kind,
-                woken: named(0, 1)?,
-                target_cpu: number(2)? as u32,
-            },
-            Kind::Migrate => Event::Migrate {
+            kind @ (SchedulerEvent::Waking | SchedulerEvent::Wakeup | SchedulerEvent::WakeupNew) => {
+                Event::Wakeup {
+                    kind,
+                    woken: named(0, 1)?,
+                    target_cpu: number(2)? as u32,
+                }
+            }
+            SchedulerEvent::Migrate => Event::Migrate {
                 task: named(0, 1)?,
                 from: number(2)? as u32,
                 to: number(3)? as u32,
             },
-            Kind::Runtime => Event::Runtime {
+            SchedulerEvent::Runtime => Event::Runtime {
                 task: named(0, 1)?,
                 ns: number(2)?,
             },
-            Kind::Rename | Kind::Fork => Event::Name { task: named(0, 1)? },
+            SchedulerEvent::Rename | SchedulerEvent::Fork => Event::Name { task: named(0, 1)? },
         })
     }
 

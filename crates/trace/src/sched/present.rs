@@ -1,6 +1,6 @@
 //! Scheduler events that a trace records, and what a question lacks.
 
-use super::event::Kind;
+use super::event::SchedulerEvent;
 use crate::info::TraceInfo;
 
 /// The events that a trace may have records of.
@@ -34,14 +34,14 @@ impl Present {
     pub fn of(info: &TraceInfo) -> Self {
         let mut present = Self::default();
         for event in &info.events {
-            match Kind::of(event) {
-                Some(Kind::Switch) => present.switches = true,
-                Some(Kind::Waking) => present.waking = true,
-                Some(Kind::Wakeup) => present.wakeup = true,
-                Some(Kind::WakeupNew) => present.wakeup_new = true,
-                Some(Kind::Runtime) => present.runtime = true,
-                Some(Kind::Migrate) => present.migrations = true,
-                Some(Kind::Rename | Kind::Fork) | None => {}
+            match SchedulerEvent::of(event) {
+                Some(SchedulerEvent::Switch) => present.switches = true,
+                Some(SchedulerEvent::Waking) => present.waking = true,
+                Some(SchedulerEvent::Wakeup) => present.wakeup = true,
+                Some(SchedulerEvent::WakeupNew) => present.wakeup_new = true,
+                Some(SchedulerEvent::Runtime) => present.runtime = true,
+                Some(SchedulerEvent::Migrate) => present.migrations = true,
+                Some(SchedulerEvent::Rename | SchedulerEvent::Fork) | None => {}
             }
         }
         present

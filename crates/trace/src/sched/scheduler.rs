@@ -9,7 +9,7 @@
 //! comes in although nothing woke it (its wakeup was lost, missed or not recorded) has no delay; one that was never seen before has one of 0 ns, as in `perf sched latency`.
 
 use super::comm::{Comm, Who};
-use super::event::{Decoder, Event, Kind, Named};
+use super::event::{Decoder, Event, Named, SchedulerEvent};
 use super::present::Present;
 use super::state::TaskState;
 use crate::process::Processes;
@@ -216,7 +216,7 @@ impl Scheduler {
                 stack,
             ))),
             // `sched_waking` came before it: there the wait for a CPU began.
-            Event::Wakeup { kind, .. } if kind == Kind::Wakeup && self.waking => None,
+            Event::Wakeup { kind, .. } if kind == SchedulerEvent::Wakeup && self.waking => None,
             Event::Wakeup {
                 kind,
                 woken,
@@ -230,7 +230,7 @@ impl Scheduler {
                     woken: self.who(woken.tid),
                     target_cpu,
                     begins,
-                    is_new: kind == Kind::WakeupNew,
+                    is_new: kind == SchedulerEvent::WakeupNew,
                 }))
             }
             Event::Migrate { task, from, to } => Some(Step::Migration(Migration {
@@ -357,12 +357,12 @@ impl Scheduler {
     }
 
     /// A task is woken; gives whether a delay begins.
-    fn wake(&mut self, time_ns: u64, kind: Kind, woken: Named) -> bool {
+    fn wake(&mut self, time_ns: u64, kind: SchedulerEvent, woken: Named) -> bool {
         self.named(woken);
         let Some(task) = self.tasks.get_mut(&woken.tid) else {
             return false;
         };
-        if kind == Kind::WakeupNew {
+        if kind == SchedulerEvent::WakeupNew {
             // Another task had this number before.
             task.before = None;
             task.pid = 0;

@@ -6,7 +6,7 @@ use super::shape::Structure;
 
 /// Kind of an argument, beyond its C type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ArgumentKind {
     /// A descriptor of a file.
     Descriptor,
     /// A number with names.
@@ -44,11 +44,13 @@ pub enum Kind {
 /// The call of rows that are about any call.
 const ANY: &str = "*";
 
-use Kind::{Address, Bits, Descriptor, InBuffer, Mode, ModeWith, Named, OutBuffer, OutPath, Plain, Text};
+use ArgumentKind::{
+    Address, Bits, Descriptor, InBuffer, Mode, ModeWith, Named, OutBuffer, OutPath, Plain, Text,
+};
 
 /// Call, argument, kind. Rows of one call come before those of any.
 #[rustfmt::skip]
-pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
+pub const ARGUMENTS: &[(&str, &str, ArgumentKind)] = &[
     // Files by name.
     ("open", "flags", Named(Meaning::Open)),
     ("open", "mode", ModeWith(0o20000100)),
@@ -258,10 +260,10 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     // Sockets.
     ("socket", "family", Named(Meaning::AddressFamily)),
     ("socket", "type", Named(Meaning::SocketType)),
-    ("socket", "protocol", Kind::Protocol),
+    ("socket", "protocol", ArgumentKind::Protocol),
     ("socketpair", "family", Named(Meaning::AddressFamily)),
     ("socketpair", "type", Named(Meaning::SocketType)),
-    ("socketpair", "protocol", Kind::Protocol),
+    ("socketpair", "protocol", ArgumentKind::Protocol),
     ("accept4", "flags", Named(Meaning::SocketFlags)),
     ("sendto", "buff", InBuffer(2)),
     ("sendto", "flags", Named(Meaning::Message)),
@@ -274,8 +276,8 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("shutdown", "how", Named(Meaning::Shutdown)),
     ("getsockopt", "level", Named(Meaning::Level)),
     ("setsockopt", "level", Named(Meaning::Level)),
-    ("getsockopt", "optname", Kind::Option),
-    ("setsockopt", "optname", Kind::Option),
+    ("getsockopt", "optname", ArgumentKind::Option),
+    ("setsockopt", "optname", ArgumentKind::Option),
     // Clocks, IPC, the system.
     ("clock_nanosleep", "flags", Named(Meaning::Timer)),
     ("timer_settime", "flags", Named(Meaning::Timer)),
@@ -318,7 +320,7 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
 ];
 
 /// Kind of a call's argument, where the table has it.
-pub fn kind(call: &str, argument: &str) -> Option<Kind> {
+pub fn kind(call: &str, argument: &str) -> Option<ArgumentKind> {
     let found = POINTED
         .iter()
         .chain(ARGUMENTS)

@@ -1,6 +1,6 @@
 //! Classes of system calls (`file`, `net`, …), and sets of calls as people write them: `openat,read*,%file,!stat`.
 
-use super::argument::{Kind, kind};
+use super::argument::{ArgumentKind, kind};
 use super::compat;
 use super::meaning::Meaning;
 
@@ -25,7 +25,7 @@ fn never(_: &str, _: &str) -> bool {
 
 /// A path of a file, as far as names tell: descriptions of keys and names of attributes are not meant.
 fn is_path(call: &str, argument: &str) -> bool {
-    let is_text = kind(call, argument) == Some(Kind::Text);
+    let is_text = kind(call, argument) == Some(ArgumentKind::Text);
     is_text
         && !matches!(
             argument,
@@ -36,7 +36,7 @@ fn is_path(call: &str, argument: &str) -> bool {
 fn is_descriptor(call: &str, argument: &str) -> bool {
     matches!(
         kind(call, argument),
-        Some(Kind::Descriptor | Kind::Named(Meaning::Directory))
+        Some(ArgumentKind::Descriptor | ArgumentKind::Named(Meaning::Directory))
     )
 }
 

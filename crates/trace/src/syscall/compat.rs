@@ -2,7 +2,7 @@
 
 use super::shape::Width::Narrow;
 use super::shape::{Shape, narrow};
-use super::{Kind, Pointed};
+use super::{ArgumentKind, Pointed};
 
 /// A call of the 32-bit interface whose name or arguments are not those of a native call.
 #[derive(Clone, Copy, Debug)]
@@ -67,14 +67,14 @@ fn bare(name: &str) -> Option<&str> {
 
 /// Kind of an argument of a 32-bit program's call: that of the native call, its structures as such a program has them. None where those are not
 /// known.
-pub fn kind(call: &str, argument: &str) -> Option<Kind> {
+pub fn kind(call: &str, argument: &str) -> Option<ArgumentKind> {
     let (like, ..) = like(call);
     Some(match super::kind(like, argument)? {
-        Kind::Pointed(what) => Kind::Pointed(Pointed {
+        ArgumentKind::Pointed(what) => ArgumentKind::Pointed(Pointed {
             shape: shape(call, what.shape)?,
             ..what
         }),
-        Kind::Remaining(of) => Kind::Remaining(narrow(call, of)?),
+        ArgumentKind::Remaining(of) => ArgumentKind::Remaining(narrow(call, of)?),
         kind => kind,
     })
 }
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(like("futex_time64"), ("futex", ALL, ALL));
         assert_eq!(like("pread64"), ("pread64", 3, 5));
         assert_eq!(like("sendfile64"), ("sendfile64", ALL, ALL));
-        assert_eq!(kind("openat", "filename"), Some(Kind::Text));
+        assert_eq!(kind("openat", "filename"), Some(ArgumentKind::Text));
         let read = |call, argument| kind(call, argument).and_then(|kind| Some(kind.reading()?.most));
         assert_eq!(read("stat64", "statbuf"), Some(96));
         assert_eq!(read("clock_gettime", "tp"), Some(8));

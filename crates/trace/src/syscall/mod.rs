@@ -14,7 +14,7 @@ pub mod shape;
 mod signal;
 mod written;
 
-pub use argument::{ARGUMENTS, Kind, kind, meaning};
+pub use argument::{ARGUMENTS, ArgumentKind, kind, meaning};
 pub use class::{CLASSES, Class, Set, usual_name};
 pub use control::{
     CommandArgument, device_control, file_control, file_control_32, futex_arguments,

@@ -1,7 +1,7 @@
 //! Arguments that point to structures: a table of calls and arguments, what lies there, how many, and when it can be read.
 
 use super::shape::{self, ADDRESS, BUFFER, COUNTED, MAX, Shape, Show, Width};
-use super::{Kind, Meaning};
+use super::{ArgumentKind, Meaning};
 
 /// Number of elements where an argument points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,16 +70,16 @@ pub struct Reading {
     pub most: u32,
 }
 
-const fn given(shape: Shape) -> Kind {
+const fn given(shape: Shape) -> ArgumentKind {
     of(shape, ElementCount::One, When::Before)
 }
 
-const fn filled(shape: Shape) -> Kind {
+const fn filled(shape: Shape) -> ArgumentKind {
     of(shape, ElementCount::One, When::After)
 }
 
-const fn of(shape: Shape, many: ElementCount, when: When) -> Kind {
-    Kind::Pointed(Pointed { shape, many, when })
+const fn of(shape: Shape, many: ElementCount, when: When) -> ArgumentKind {
+    ArgumentKind::Pointed(Pointed { shape, many, when })
 }
 
 const INT: Shape = Shape::Number(4, Show::Signed);
@@ -109,12 +109,12 @@ use Width::{Narrow, Wide};
 
 /// Call, argument, what lies there.
 #[rustfmt::skip]
-pub const POINTED: &[(&str, &str, Kind)] = &[
+pub const POINTED: &[(&str, &str, ArgumentKind)] = &[
     // Times.
     ("nanosleep", "rqtp", given(TIME)),
-    ("nanosleep", "rmtp", Kind::Remaining(&shape::TIME)),
+    ("nanosleep", "rmtp", ArgumentKind::Remaining(&shape::TIME)),
     ("clock_nanosleep", "rqtp", given(TIME)),
-    ("clock_nanosleep", "rmtp", Kind::Remaining(&shape::TIME)),
+    ("clock_nanosleep", "rmtp", ArgumentKind::Remaining(&shape::TIME)),
     ("clock_gettime", "tp", filled(TIME)),
     ("clock_getres", "tp", filled(TIME)),
     ("clock_settime", "tp", given(TIME)),
@@ -263,10 +263,10 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("getresgid", "rgidp", filled(INT)),
     ("getresgid", "egidp", filled(INT)),
     ("getresgid", "sgidp", filled(INT)),
-    ("prctl", "arg2", Kind::ProcessControl),
+    ("prctl", "arg2", ArgumentKind::ProcessControl),
 ];
 
-impl Kind {
+impl ArgumentKind {
     /// How the memory that such an argument points to is read, where it is.
     pub fn reading(self) -> Option<Reading> {
         let plain = |when, length, most| Some(Reading { when, length, most });

@@ -1,7 +1,7 @@
 //! Values made of values: elements of arrays, members of tuples, records and structures, and stacks in a fixed number of bytes.
 
 use super::{Frames, Value, unsigned};
-use crate::layout::{Composite, FieldType, Frames as Place, HeldStack, Member, StackMode};
+use crate::layout::{Composite, FieldType, Frames as FramePlace, HeldStack, Member, StackMode};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -144,9 +144,9 @@ impl<'a> Value<'a> {
         let pid = unsigned(bytes.get(ty.pid_offset() as usize..)?, 4)? as u32;
         let frames = match ty.frames {
             // There is none, as of a thread that was not in the kernel (`bpf_get_stackid`).
-            Place::Numbered if first == NO_STACK => Some(&[][..]),
-            Place::Numbered => beside.stacks.and_then(|stacks| stacks.get(first)),
-            Place::Inline => {
+            FramePlace::Numbered if first == NO_STACK => Some(&[][..]),
+            FramePlace::Numbered => beside.stacks.and_then(|stacks| stacks.get(first)),
+            FramePlace::Inline => {
                 let count = usize::try_from(first).unwrap_or(0).min(ty.max as usize);
                 let all = bytes.get(8..ty.pid_offset() as usize)?;
                 all.get(..count * ty.frame_size() as usize)

@@ -6,7 +6,7 @@ use crate::pages::{Cell, Ring, record};
 use crate::rewriting::{records, rewrite};
 use crate::sample;
 use crate::writing::{sealed, write};
-use kestrel_trace::convert::{Place, RecordingContext, convert, find_format};
+use kestrel_trace::convert::{OutputPath, RecordingContext, convert, find_format};
 use kestrel_trace::ctf::directory;
 use kestrel_trace::export::{Export, Json};
 use kestrel_trace::summary::Summary;
@@ -30,7 +30,7 @@ fn convert_as(format: &str, trace: &Path, file: &Path, summary: Option<&Summary>
         tasks: opened.tasks,
         ..RecordingContext::default()
     };
-    let conversion = (find_format(format).unwrap().begin)(recording, Place::at(file).unwrap()).unwrap();
+    let conversion = (find_format(format).unwrap().begin)(recording, OutputPath::at(file).unwrap()).unwrap();
     convert(&mut opened.reader, summary, &mut |_| true, conversion).unwrap()
 }
 
@@ -576,7 +576,7 @@ fn babeltrace_reads_what_was_compressed() {
         info: opened.reader.info().clone(),
         ..RecordingContext::default()
     };
-    let begun = (find_format("ctf").unwrap().begin)(recording, Place::at(&at("ctf")).unwrap());
+    let begun = (find_format("ctf").unwrap().begin)(recording, OutputPath::at(&at("ctf")).unwrap());
     assert!(begun.and_then(|conversion| conversion.finish()).is_err());
     assert!(at("ctf/thesis").exists() && !at(".ctf.new").exists());
 }

@@ -5,7 +5,7 @@ use crate::pages::{Cell, record};
 use crate::sample::{class, symbols};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::export::{Style, format};
-use kestrel_trace::layout::{FieldType, Frames as Place, HeldStack, Space, StackMode};
+use kestrel_trace::layout::{FieldType, Frames as FramePlace, HeldStack, Space, StackMode};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::user_symbol::{Binary, Code, Inlined, Mapping, UserSymbols};
@@ -210,7 +210,7 @@ fn held_stacks_have_lines_of_frames() {
         space: Space::Kernel,
         max: 3,
         mode: StackMode::Bpftrace,
-        frames: Place::Inline,
+        frames: FramePlace::Inline,
     };
     let event = class(
         1,

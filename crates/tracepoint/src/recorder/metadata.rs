@@ -4,7 +4,7 @@
 use super::ring::Page;
 use crate::event::Event;
 use crate::place::{extent, in_memory_order};
-use crate::value::{Field, Kind};
+use crate::value::{Field, FieldKind};
 use kestrel_layout::packet::{CAPACITY, OF_THREADS, PAGE, metadata_page};
 use kestrel_layout::tsdl::{self, Alias, BEGINNING, Origin, Quoted, Word, identifiers, length_name};
 use std::collections::BTreeSet;
@@ -49,10 +49,10 @@ fn write(about: &About<'_>, out: &mut String) -> fmt::Result {
     let mut floats = false;
     for field in about.events.iter().flat_map(|event| event.fields()) {
         match field.kind {
-            Kind::Integer { size, signed } | Kind::Array { size, signed, .. } => {
+            FieldKind::Integer { size, signed } | FieldKind::Array { size, signed, .. } => {
                 aliases.insert(Alias::new(size, signed));
             }
-            Kind::Float { .. } => floats = true,
+            FieldKind::Float { .. } => floats = true,
             _ => {}
         }
     }
@@ -98,9 +98,9 @@ fn write(about: &About<'_>, out: &mut String) -> fmt::Result {
 /// Hint for Kestrel's reader about a field, beyond what TSDL can say.
 fn hint(field: &Field, most: u32) -> String {
     match field.kind {
-        Kind::Bool => ":bool".to_owned(),
-        Kind::String => format!(":string({most})"),
-        Kind::Bytes => format!(":bytes({most})"),
+        FieldKind::Bool => ":bool".to_owned(),
+        FieldKind::String => format!(":string({most})"),
+        FieldKind::Bytes => format!(":bytes({most})"),
         _ => String::new(),
     }
 }
@@ -108,20 +108,20 @@ fn hint(field: &Field, most: u32) -> String {
 fn declare(event: &Event, out: &mut String) -> fmt::Result {
     tsdl::event(out, event.number(), &event.to_string())?;
     let fields = event.fields();
-    let is_variable = |field: &Field| matches!(field.kind, Kind::String | Kind::Bytes);
+    let is_variable = |field: &Field| matches!(field.kind, FieldKind::String | FieldKind::Bytes);
     let names = identifiers(fields.iter().map(|field| (field.name, is_variable(field))));
     for at in in_memory_order(fields) {
         let (field, name) = (&fields[at], &names[at]);
         let one = |out: &mut String, ty: &dyn fmt::Display| tsdl::field(out, ty, name, &"");
         match field.kind {
-            Kind::Integer { size, signed } => one(out, &Alias::new(size, signed))?,
-            Kind::Bool => one(out, &Alias::new(1, false))?,
-            Kind::Float { size } => one(out, &tsdl::float(size))?,
-            Kind::Text { size } => tsdl::field(out, &"char_t", name, &format_args!("[{size}]"))?,
-            Kind::Array { size, signed, count } => {
+            FieldKind::Integer { size, signed } => one(out, &Alias::new(size, signed))?,
+            FieldKind::Bool => one(out, &Alias::new(1, false))?,
+            FieldKind::Float { size } => one(out, &tsdl::float(size))?,
+            FieldKind::Text { size } => tsdl::field(out, &"char_t", name, &format_args!("[{size}]"))?,
+            FieldKind::Array { size, signed, count } => {
                 tsdl::field(out, &Alias::new(size, signed), name, &format_args!("[{count}]"))?;
             }
-            Kind::String | Kind::Bytes => {
+            FieldKind::String | FieldKind::Bytes => {
                 tsdl::field(out, &Alias::new(2, false), &length_name(name), &"")?;
             }
         }

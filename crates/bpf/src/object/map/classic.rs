@@ -2,7 +2,7 @@
 
 use super::declared::{Filling, Inner, Map, Pinning, Source};
 use crate::Error;
-use crate::btf::{Btf, Kind, TypeId};
+use crate::btf::{Btf, BtfKind, TypeId};
 
 const SECTION: &str = "maps";
 /// Nine numbers: type, size_key, size_value, max_elem, flags, id, pinning, inner_id, inner_idx (iproute2's `bpf_elf.h`).
@@ -105,7 +105,7 @@ fn define(name: &str, bytes: &[u8]) -> Result<Map, Error> {
 
 /// `BPF_ANNOTATE_KV_PAIR` leaves a struct with a key and a value behind.
 fn annotated(btf: &Btf, map: &Map) -> (Option<TypeId>, Option<TypeId>) {
-    let Some(id) = btf.find(Kind::Struct, &format!("____btf_map_{}", map.name)) else {
+    let Some(id) = btf.find(BtfKind::Struct, &format!("____btf_map_{}", map.name)) else {
         return (None, None);
     };
     let member = |name: &str, size: u32| {

@@ -2,7 +2,7 @@
 
 use super::declared::{Content, KconfigVariable, Map, Source};
 use crate::Error;
-use crate::btf::{Kind, Type};
+use crate::btf::{BtfKind, Type};
 
 /// `BPF_MAP_TYPE_ARRAY`.
 const ARRAY: u32 = 2;
@@ -47,7 +47,9 @@ pub(super) fn read(source: &Source<'_>) -> Result<Vec<Map>, Error> {
             value_size: section.size as u32,
             entries: 1,
             flags: MMAPABLE | if read_only { PROGRAM_READ_ONLY } else { 0 },
-            value: source.btf.and_then(|btf| btf.find(Kind::Datasec, &section.name)),
+            value: source
+                .btf
+                .and_then(|btf| btf.find(BtfKind::Datasec, &section.name)),
             content,
             is_data: true,
             place: (index, 0),

@@ -9,7 +9,7 @@ use kestrel_kernel::tracefs::{Field, Format, Location};
 use kestrel_trace::calls::{Parameter, Signature};
 use kestrel_trace::layout::{Base, FieldType};
 use kestrel_trace::syscall::shape::Shape;
-use kestrel_trace::syscall::{Kind, Pointed, kind};
+use kestrel_trace::syscall::{ArgumentKind, Pointed, kind};
 
 /// The arguments of a system call among the fields of its entry, in order.
 pub(super) fn arguments(format: &Format) -> impl Iterator<Item = &Field> {
@@ -31,13 +31,13 @@ pub(super) fn argument_type(format: &Format, field: &Field) -> Option<ValueType>
         return Some(ty);
     };
     Some(match kind {
-        Some(Kind::Named(meaning)) => ValueType::Integer {
+        Some(ArgumentKind::Named(meaning)) => ValueType::Integer {
             size,
             signed,
             base: Base::Named(meaning),
         },
         // Of mmap it is declared as an `unsigned long`.
-        Some(Kind::Descriptor) => ValueType::Integer {
+        Some(ArgumentKind::Descriptor) => ValueType::Integer {
             size: 4,
             signed: true,
             base: Base::Decimal,
@@ -105,8 +105,8 @@ pub fn recorded_type(parameter: &Parameter) -> Option<ValueType> {
     }
     let declared = match (&parameter.declared, parameter.kind) {
         (Some(declared), _) => declared,
-        (None, Some(Kind::Text)) => "char *",
-        (None, Some(Kind::Pointed(Pointed { shape, .. }))) => match shape {
+        (None, Some(ArgumentKind::Text)) => "char *",
+        (None, Some(ArgumentKind::Pointed(Pointed { shape, .. }))) => match shape {
             Shape::Strings(_) | Shape::TextCount(_) => "char **",
             Shape::SocketAddress => "struct sockaddr *",
             _ => "void *",

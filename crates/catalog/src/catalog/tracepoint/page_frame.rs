@@ -1,7 +1,7 @@
 //! The number of a page's frame, computed from the address of its `struct page`: what `page_to_pfn` does in the kernel.
 
 use super::super::lookup::Catalog;
-use kestrel_bpf::btf::Kind;
+use kestrel_bpf::btf::BtfKind;
 use kestrel_kernel::procfs;
 
 /// The form in rules: `PFN(page)`.
@@ -20,7 +20,7 @@ pub(super) fn expand(catalog: &Catalog, expression: &str) -> Option<String> {
         return Some(expression.to_owned());
     }
     let types = catalog.types().ok()?;
-    let size = types.size_of(types.find(Kind::Struct, "page")?)?;
+    let size = types.size_of(types.find(BtfKind::Struct, "page")?)?;
     // As long as the array is no longer than a step, an address's place in its step is its place in the array.
     let frames = procfs::page_frames(catalog.host()).ok()?;
     (cfg!(target_arch = "x86_64") && frames.checked_mul(size)? <= STEP).then(|| written(expression, size))

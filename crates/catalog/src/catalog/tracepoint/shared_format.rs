@@ -88,18 +88,18 @@ pub fn family(context: &Context) -> String {
 }
 
 /// Several that are alike, as one.
-fn set(apart: Vec<Resolved>) -> Option<Resolved> {
-    let first = apart.first()?;
+fn set(members: Vec<Resolved>) -> Option<Resolved> {
+    let first = members.first()?;
     let mut context = first.strategies.first()?.context.clone();
     let names: Vec<&str> = context.fields.iter().map(|f| f.name.as_str()).collect();
     context.name = format!("tracepoints with {}", names.join(", "));
     context.number = EventNumber::Cookie { first: 0, stride: 1 };
     let strategy = Strategy::new(Mechanism::Tracepoints(attach::Tracepoints), context);
-    let instances = apart.iter().flat_map(|one| one.instances.iter());
+    let instances = members.iter().flat_map(|one| one.instances.iter());
     Some(Resolved {
         kind: first.kind,
         instances: instances.cloned().collect::<Vec<Instance>>(),
         strategies: vec![strategy],
-        members: apart,
+        members,
     })
 }

@@ -267,20 +267,20 @@ pub(super) fn resolve(catalog: &Catalog, names: Vec<String>, via: Via) -> Result
     let mut all = Vec::new();
     for (at_exit, side) in [false, true].into_iter().zip(sides) {
         let one_by_one = || side.iter().map(|(name, _)| resolve_one(catalog, name, via));
-        let apart = one_by_one().collect::<Result<Vec<_>>>()?;
+        let separate = one_by_one().collect::<Result<Vec<_>>>()?;
         match (side.len() > FEW)
             .then(|| set(catalog, &side, at_exit, arch))
             .transpose()?
             .flatten()
         {
             Some(set) => {
-                let apart = apart.into_iter().map(Resolved::at_tracepoints).collect();
+                let separate = separate.into_iter().map(Resolved::at_tracepoints).collect();
                 all.push(Resolved {
-                    members: apart,
+                    members: separate,
                     ..set
                 });
             }
-            None => all.extend(apart),
+            None => all.extend(separate),
         }
     }
     for name in rest {

@@ -7,7 +7,7 @@ use crate::output::json;
 use crate::output::kprobe_states::KprobeStates;
 use clap::{Args, ValueEnum};
 use kestrel::catalog::Catalog;
-use kestrel::code::{Registered, registered};
+use kestrel::code::{Registered, registered_kprobes};
 use kestrel::kernel::kprobes::Listed;
 use kestrel::kernel::{Host, kprobes};
 use kestrel::session::UNCOUNTED;
@@ -218,7 +218,7 @@ impl NamedProbes {
 
     /// The names of named probes for each row of the kernel's list. Of several kprobes at one address the kernel's memory (`registered`, in the order of
     /// the rows) tells the program of each. If it cannot be read, the names of an address are given to all of its rows, unless there are more rows than names.
-    fn names_by_row(&self, listed: &[Listed], registered: Option<&[Registered]>) -> Vec<Vec<&str>> {
+    fn names_by_row(&self, listed: &[Listed], registered_kprobes: Option<&[Registered]>) -> Vec<Vec<&str>> {
         let row = |(index, probe): (usize, &Listed)| {
             // Probes that the kernel has switched off itself are not ours: ours are attached.
             if probe.disabled {
@@ -227,7 +227,7 @@ impl NamedProbes {
             let here = |other: &&Listed| other.address == probe.address;
             let rows = listed.iter().filter(here).count();
             let before = listed[..index].iter().filter(here).count();
-            let known = registered.map(|all| all.iter().filter(|one| one.address == probe.address));
+            let known = registered_kprobes.map(|all| all.iter().filter(|one| one.address == probe.address));
             let known: Option<Vec<&Registered>> = known.map(Iterator::collect);
             let mut names: Vec<&str> = match known.filter(|known| known.len() == rows && probe.address != 0) {
                 Some(known) => {
@@ -301,7 +301,7 @@ fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure
     }
     let mut out = crate::screen::out();
     let listed = kprobes::list(host)?;
-    let owners = named.names_by_row(&listed, registered(host).ok().as_deref());
+    let owners = named.names_by_row(&listed, registered_kprobes(host).ok().as_deref());
     let mut columns = Columns::new([Left; 5]);
     for (probe, names) in listed.into_iter().zip(owners) {
         let states = KprobeStates::of(&probe);

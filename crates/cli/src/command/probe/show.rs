@@ -150,18 +150,18 @@ struct OwnedProbe {
 /// All kprobes of the kernel with their owners; without the privilege to read addresses or kernel memory the list is incomplete.
 fn owned_probes(host: &Host) -> Vec<OwnedProbe> {
     let listed = kprobes::list(host).unwrap_or_default();
-    let registered = if listed.is_empty() {
+    let registered_kprobes = if listed.is_empty() {
         Vec::new()
     } else {
-        kestrel::code::registered(host).unwrap_or_default()
+        kestrel::code::registered_kprobes(host).unwrap_or_default()
     };
-    let sessions = if registered.is_empty() {
+    let sessions = if registered_kprobes.is_empty() {
         HashMap::new()
     } else {
         program_sessions(host)
     };
     let mut places: HashMap<u64, Vec<Option<u32>>> = HashMap::new();
-    for probe in &registered {
+    for probe in &registered_kprobes {
         places.entry(probe.address).or_default().push(probe.program);
     }
     let mut rows: HashMap<u64, usize> = HashMap::new();

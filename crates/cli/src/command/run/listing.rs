@@ -2,7 +2,7 @@
 
 use super::options::Options;
 use crate::exit::{Exit, Failure};
-use kestrel::btf::Kind;
+use kestrel::btf::BtfKind;
 use kestrel::catalog::{Catalog, EventKind, Glob, kinds};
 use kestrel::plan::Plan;
 use kestrel_trace::event_kind::{self, EventKindNames, Optional};
@@ -170,15 +170,15 @@ fn line(
 fn definitions(tag: &str, name: &str, verbose: bool, catalog: &Catalog) -> Result<Exit, Failure> {
     let types = catalog.types()?;
     let kind = match tag {
-        "struct" => Kind::Struct,
-        "union" => Kind::Union,
-        _ => Kind::Enum,
+        "struct" => BtfKind::Struct,
+        "union" => BtfKind::Union,
+        _ => BtfKind::Enum,
     };
     let glob = Glob::new(name);
     let mut out = Vec::new();
     for id in types.ids() {
         let same = match types.kind(id) {
-            Some(Kind::Enum64) => kind == Kind::Enum,
+            Some(BtfKind::Enum64) => kind == BtfKind::Enum,
             found => found == Some(kind),
         };
         if same && glob.matches(types.name(id)) && !types.name(id).is_empty() {

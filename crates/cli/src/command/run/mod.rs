@@ -281,7 +281,7 @@ fn plan(
         traceable,
         unwinds,
         allows_unsafe: given.r#unsafe,
-        apart: given.no_feature.iter().any(|feature| feature == "kprobe_session"),
+        separate_returns: given.no_feature.iter().any(|feature| feature == "kprobe_session"),
         counts_failures: given.helper_errors > 0 || given.mode() == Some(RunMode::Test),
         max_map_keys: u32::try_from(config.max_map_keys).ok(),
         buffer_bytes: Some(config.perf_rb_pages.map_or_else(ring, |pages| pages * page)),

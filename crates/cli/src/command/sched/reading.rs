@@ -43,7 +43,7 @@ impl Reading {
         let trace = opening::open(path)?;
         let present = Present::of(trace.reader.info());
         if let Some(lacks) = present.lacks(wakeups) {
-            return Err(lacking(path, lacks, wakeups));
+            return Err(missing_events(path, lacks, wakeups));
         }
         Ok(Self {
             trace,
@@ -143,7 +143,7 @@ impl Reading {
 }
 
 /// The failure of a trace that lacks events.
-fn lacking(path: &Path, lacks: MissingEvents, wakeups: bool) -> Failure {
+fn missing_events(path: &Path, lacks: MissingEvents, wakeups: bool) -> Failure {
     let wakeups = if wakeups {
         ",sched:sched_waking,sched:sched_wakeup_new"
     } else {

@@ -24,7 +24,7 @@ use kestrel::kernel::Host;
 use kestrel::kernel::process::{Watched, children_times};
 use kestrel::kernel::procfs::{CpuList, online_cpus};
 use kestrel::session::Uncounted;
-use kestrel::stat::{Amount, Cgroup, Count, Event, Request, Scope, Split, Stat};
+use kestrel::stat::{Amount, Cgroup, Count, CountRequest, Event, Scope, Split, Stat};
 use kestrel_trace::print::{are, counted, were};
 use layout::{Layout, RunTimes};
 use output::Output;
@@ -278,7 +278,7 @@ fn split(options: &Options) -> Split {
 fn once(options: &Options, catalog: &Catalog, output: &mut Output) -> Result<Finished, Failure> {
     let live = options.live.view(!options.command.is_empty())?;
     let held = hold(&options.command)?;
-    let request = Request {
+    let request = CountRequest {
         events: options.events.texts(catalog)?,
         scope: scope(options, catalog.host(), held.as_ref().map(|held| held.pid()))?,
         split: split(options),
@@ -380,7 +380,7 @@ struct Counting<'a> {
     stat: Stat,
     run: Run,
     begun: Instant,
-    watched: Vec<Target>,
+    watched: Vec<AwaitedTask>,
     intervals: Option<Intervals>,
     /// What was counted so far, while it changes.
     live: Live,
@@ -399,13 +399,13 @@ struct Intervals {
 }
 
 /// A process or thread whose end ends the counting.
-enum Target {
+enum AwaitedTask {
     Process(Watched),
     /// What the kernel gives no descriptor for: a thread, or any process before Linux 5.3.
     Number(PathBuf),
 }
 
-impl Target {
+impl AwaitedTask {
     fn has_ended(&self) -> bool {
         match self {
             Self::Process(watched) => watched.has_ended(),
@@ -418,8 +418,8 @@ impl<'a> Counting<'a> {
     fn new(stat: Stat, options: &Options, live: Live, host: &Host, output: &'a mut Output) -> Self {
         let numbers = options.pid.iter().chain(&options.thread);
         let watched = numbers.map(|number| match Watched::open(*number) {
-            Ok(watched) => Target::Process(watched),
-            Err(_) => Target::Number(host.path(format!("/proc/{number}"))),
+            Ok(watched) => AwaitedTask::Process(watched),
+            Err(_) => AwaitedTask::Number(host.path(format!("/proc/{number}"))),
         });
         let intervals = options.interval.map(|milliseconds| Intervals {
             length: Duration::from_millis(milliseconds),
@@ -503,6 +503,6 @@ impl Work for Counting<'_> {
     }
 
     fn has_ended(&self) -> bool {
-        !self.watched.is_empty() && self.watched.iter().all(Target::has_ended)
+        !self.watched.is_empty() && self.watched.iter().all(AwaitedTask::has_ended)
     }
 }

@@ -19,7 +19,7 @@ use kestrel::kernel::procfs;
 use kestrel::plan;
 use model::Model;
 use reading::ReadingParts;
-use source::{Own, Sessions, Source, USUAL, apart, interval};
+use source::{Own, Sessions, Source, USUAL, interval, split_sessions_and_events};
 use std::io::Write;
 use std::time::Duration;
 use view::TopView;
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, message)
             .hint("run it in another one, and `kestrel top -p NAME` here; `kestrel stat -- COMMAND` counts events of one"));
     }
-    let (sessions, mut texts) = apart(&options.words)?;
+    let (sessions, mut texts) = split_sessions_and_events(&options.words)?;
     let host = Host::default();
     let catalog = Catalog::new(host.clone());
     texts.extend(options.events.texts(&catalog)?);

@@ -425,7 +425,7 @@ fn maps(session: &str, snapshots: &[Snapshot], host: &Host) -> Vec<MapReading> {
 pub(super) const USUAL: [&str; 2] = ["sched:*", "syscalls:sys_enter_*"];
 
 /// The words of a command line as names of sessions or as events.
-pub(super) fn apart(words: &[String]) -> Result<(Vec<String>, Vec<String>), Failure> {
+pub(super) fn split_sessions_and_events(words: &[String]) -> Result<(Vec<String>, Vec<String>), Failure> {
     let (events, sessions): (Vec<String>, Vec<String>) =
         words.iter().cloned().partition(|word| word.contains([':', '@']));
     match (sessions.first(), events.first()) {
@@ -464,11 +464,11 @@ mod tests {
     #[test]
     fn words_are_events_or_sessions() {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let (sessions, events) = apart(&words(&["sched:*", "irq:*"])).unwrap_or_default();
+        let (sessions, events) = split_sessions_and_events(&words(&["sched:*", "irq:*"])).unwrap_or_default();
         assert_eq!((sessions.len(), events.len()), (0, 2));
-        let (sessions, events) = apart(&words(&["flight"])).unwrap_or_default();
+        let (sessions, events) = split_sessions_and_events(&words(&["flight"])).unwrap_or_default();
         assert_eq!((sessions.len(), events.len()), (1, 0));
-        assert!(apart(&words(&["flight", "sched:*"])).is_err());
+        assert!(split_sessions_and_events(&words(&["flight", "sched:*"])).is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod mutate;
 mod own;
 mod through;
 
-use crate::house::{Place, barred, needs_tracing};
+use crate::house::{WorkFolder, barred, needs_tracing};
 use mutate::{Random, Recording};
 use std::collections::BTreeMap;
 use std::fs;
@@ -87,7 +87,7 @@ fn folder() -> TempDir {
 fn make_recordings(folder: &Path) {
     fs::create_dir_all(folder).unwrap();
     assert_eq!(barred(), None);
-    let place = Place::new();
+    let place = WorkFolder::new();
     let at = |name: &str| folder.join(name).to_string_lossy().into_owned();
     let calls = [
         "-e",

@@ -1,6 +1,6 @@
 //! Recordings of events that programs define themselves: what a program recorded of its own, what Kestrel recorded of one from outside, and marks.
 
-use crate::house::{Place, has};
+use crate::house::{WorkFolder, has};
 use kestrel_tracepoint::{Mode, Options, Recorder};
 use std::path::Path;
 use std::process::Command;
@@ -43,7 +43,7 @@ pub(super) fn record(folder: &Path) {
 }
 
 /// Records the events of a server in C, which are probes of its file, and marks where the kernel has probes for them.
-pub(super) fn record_from_outside(place: &Place, folder: &Path) {
+pub(super) fn record_from_outside(place: &WorkFolder, folder: &Path) {
     let output = folder.to_string_lossy();
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tracepoint");
     if has("gcc") {

@@ -6,7 +6,7 @@ use kestrel::plan::ProgramText;
 use kestrel::replay::{Options, RecordedNames, Replaying};
 use kestrel::script::Perform;
 use kestrel_trace::browser::{About, Limits, PageBuilder};
-use kestrel_trace::convert::{self, Place, RecordingContext};
+use kestrel_trace::convert::{self, OutputPath, RecordingContext};
 use kestrel_trace::ctf::directory::{self, Trace};
 use kestrel_trace::ctf::merge::Merge;
 use kestrel_trace::ctf::rewrite::{Rewriter, SideData};
@@ -182,7 +182,7 @@ fn export(scene: &Scene<'_>, choice: u64) -> Result<(), String> {
         calls: trace.calls.clone(),
     };
     let summary = trace.summary.clone();
-    let conversion = Place::at(&out).and_then(|place| (target.begin)(recording, place));
+    let conversion = OutputPath::at(&out).and_then(|place| (target.begin)(recording, place));
     let conversion = conversion.map_err(word)?;
     convert::convert(&mut trace.reader, summary.as_ref(), &mut |_| true, conversion).map_err(word)?;
     Ok(())

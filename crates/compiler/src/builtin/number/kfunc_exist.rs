@@ -4,7 +4,7 @@ use crate::builtin::row::{Builtin, BuiltinKind, Use};
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{ExprKind, Type};
 use crate::check::value::constant;
-use kestrel_bpf::btf::Kind;
+use kestrel_bpf::btf::BtfKind;
 
 pub(crate) static KFUNC_EXIST: Builtin = Builtin {
     name: "kfunc_exist",
@@ -30,5 +30,5 @@ pub(super) fn exists(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<bool
     let name = String::from_utf8_lossy(name);
     Ok(checker
         .btf()
-        .is_some_and(|btf| btf.find(Kind::Func, &name).is_some()))
+        .is_some_and(|btf| btf.find(BtfKind::Func, &name).is_some()))
 }

@@ -2,7 +2,7 @@
 
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Intrinsic, Pointee, Pointer, Type};
-use kestrel_bpf::btf::Kind;
+use kestrel_bpf::btf::BtfKind;
 use kestrel_bpf::helper;
 use kestrel_trace::layout::Space;
 
@@ -15,7 +15,7 @@ pub(crate) static CURTASK: Builtin = Builtin {
         usage.alone(checker)?;
         let task = checker
             .btf()
-            .and_then(|btf| btf.find(Kind::Struct, "task_struct"));
+            .and_then(|btf| btf.find(BtfKind::Struct, "task_struct"));
         let context = checker.context;
         let direct = task.is_some() && context.direct_loads && context.features.current_task_btf;
         let which = if direct {

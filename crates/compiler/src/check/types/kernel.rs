@@ -3,7 +3,7 @@
 use crate::check::checker::Checker;
 use crate::check::tree::{Pointee, Pointer, Show, Type};
 use crate::context::ValueType;
-use kestrel_bpf::btf::{self, Btf, Kind, TypeId};
+use kestrel_bpf::btf::{self, Btf, BtfKind, TypeId};
 use kestrel_trace::layout::{Base, Names, Space};
 
 /// Links of modifiers, typedefs and pointers that are followed.
@@ -211,7 +211,7 @@ fn pointer_to(btf: &Btf, to: TypeId) -> Pointer {
             Pointee::Btf(id)
         }
         btf::Type::Fwd { name, union } => {
-            let kind = if union { Kind::Union } else { Kind::Struct };
+            let kind = if union { BtfKind::Union } else { BtfKind::Struct };
             Pointee::Btf(btf.find(kind, name).unwrap_or(id))
         }
         btf::Type::Enum(_) | btf::Type::Array { .. } => Pointee::Btf(id),

@@ -4,7 +4,7 @@ use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{Pointee, Pointer, Type};
 use crate::lang::ast::{Span, TypeName, TypeSuffix, TypeTag};
 use crate::lang::diag::{Diagnostic, did_you_mean};
-use kestrel_bpf::btf::{Btf, Kind};
+use kestrel_bpf::btf::{Btf, BtfKind};
 use kestrel_trace::layout::{Named, Space};
 
 /// Integer types by their names in C, the kernel and bpftrace: name, bytes, signed.
@@ -156,13 +156,13 @@ impl<'a> Checker<'a> {
         let written = spell(name);
         let btf = self.need_btf(name.span, &format!("\"{written}\""))?;
         let found = match name.tag {
-            Some(TypeTag::Struct) => btf.find(Kind::Struct, &name.name),
-            Some(TypeTag::Union) => btf.find(Kind::Union, &name.name),
-            Some(TypeTag::Enum) => btf.find(Kind::Enum, &name.name),
+            Some(TypeTag::Struct) => btf.find(BtfKind::Struct, &name.name),
+            Some(TypeTag::Union) => btf.find(BtfKind::Union, &name.name),
+            Some(TypeTag::Enum) => btf.find(BtfKind::Enum, &name.name),
             None => btf
                 .find_c(&name.name)
-                .or_else(|| btf.find(Kind::Struct, &name.name))
-                .or_else(|| btf.find(Kind::Union, &name.name)),
+                .or_else(|| btf.find(BtfKind::Struct, &name.name))
+                .or_else(|| btf.find(BtfKind::Union, &name.name)),
         };
         found.map(|id| Pointee::Btf(btf.resolve(id))).ok_or_else(|| {
             let candidates = similar_types(btf, &name.name);
@@ -270,7 +270,7 @@ fn similar_types<'b>(btf: &'b Btf, name: &str) -> Vec<&'b str> {
         .filter(|id| {
             matches!(
                 btf.kind(*id),
-                Some(Kind::Struct | Kind::Union | Kind::Enum | Kind::Enum64 | Kind::Typedef)
+                Some(BtfKind::Struct | BtfKind::Union | BtfKind::Enum | BtfKind::Enum64 | BtfKind::Typedef)
             )
         })
         .map(|id| btf.name(id))

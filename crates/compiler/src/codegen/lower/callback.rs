@@ -7,7 +7,7 @@
 //!
 //! A number that the body shares with the code around the loop is in its word there while the loop runs; for any other shared variable the word has the address.
 
-use super::{Lower, Place};
+use super::{Lower, VariablePlace};
 use crate::check::tree::{Expr, ExprKind, LoopRange, Statement, StatementKind, VariableId};
 use crate::check::visit::statements_of;
 use crate::error::Error;
@@ -101,13 +101,13 @@ impl Lower<'_> {
         self.b.store(Width::B8, base, INSTANCE, instance);
         for (id, at) in captured.iter().zip(offsets()) {
             let word: Operand = match self.place(*id, span)? {
-                Place::Register(register) => {
+                VariablePlace::Register(register) => {
                     self.share(*id, base, at, register.into());
                     continue;
                 }
-                Place::Memory(slot) => self.b.slot_address(slot, 0).into(),
-                Place::Shared { base, offset, .. } => self.b.load(Width::B8, base, offset).into(),
-                Place::Elsewhere => 0.into(),
+                VariablePlace::Memory(slot) => self.b.slot_address(slot, 0).into(),
+                VariablePlace::Shared { base, offset, .. } => self.b.load(Width::B8, base, offset).into(),
+                VariablePlace::Elsewhere => 0.into(),
             };
             self.b.store(Width::B8, base, at, word);
         }
@@ -128,12 +128,12 @@ impl Lower<'_> {
         let base = self.b.slot_address(shared, 0);
         for (id, at) in captured.iter().zip(offsets()) {
             match self.place(*id, span)? {
-                Place::Register(register) => {
+                VariablePlace::Register(register) => {
                     let now = self.b.load(Width::B8, base, at);
                     self.b.assign(register, now);
                 }
-                Place::Memory(slot) => self.b.keep(slot),
-                Place::Shared {
+                VariablePlace::Memory(slot) => self.b.keep(slot),
+                VariablePlace::Shared {
                     base: outer,
                     offset,
                     scalar: true,
@@ -141,7 +141,7 @@ impl Lower<'_> {
                     let now = self.b.load(Width::B8, base, at);
                     self.share(*id, outer, offset, now.into());
                 }
-                Place::Shared { .. } | Place::Elsewhere => {}
+                VariablePlace::Shared { .. } | VariablePlace::Elsewhere => {}
             }
         }
         // `return` in the body ends the callback alone; this word says that the handler around the loop ends, too.
@@ -261,11 +261,11 @@ impl Lower<'_> {
     /// Gives the variables of a loop's body their places: captured ones in the shared memory, others in the callback's own frame.
     fn own_variables(&mut self, captured: &[VariableId], inner: &BTreeMap<VariableId, usize>, shared: Vreg) {
         let shapes = self.shapes.clone();
-        let mut places = vec![Place::Elsewhere; shapes.len()];
+        let mut places = vec![VariablePlace::Elsewhere; shapes.len()];
         for (id, at) in captured.iter().zip(offsets()) {
             let index = id.0 as usize;
             if let (Some(place), Some(shape)) = (places.get_mut(index), shapes.get(index)) {
-                *place = Place::Shared {
+                *place = VariablePlace::Shared {
                     base: shared,
                     offset: at,
                     scalar: shape.scalar,

@@ -126,7 +126,7 @@ const TID: i16 = 12;
 
 /// Place of a scratch variable.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum VariablePlace {
     Register(Vreg),
     Memory(Slot),
     /// In what the caller of a loop's body shares with it: the number itself, or the address.
@@ -156,7 +156,7 @@ pub(crate) struct Lower<'a> {
     context: &'a Context,
     sink: &'a dyn Sink,
     /// Scratch variables.
-    variables: Vec<Place>,
+    variables: Vec<VariablePlace>,
     /// Of the loops around: where the next time begins, and what comes behind; innermost last.
     loops: Vec<(BlockId, BlockId)>,
     /// Values already in registers on every path to here.
@@ -254,18 +254,18 @@ impl Lower<'_> {
     }
 
     /// A place for a variable, zero.
-    fn new_place(&mut self, shape: Shape) -> Place {
+    fn new_place(&mut self, shape: Shape) -> VariablePlace {
         if shape.scalar && !shape.addressed {
             let register = self.b.vreg();
             self.b.assign(register, 0);
-            return Place::Register(register);
+            return VariablePlace::Register(register);
         }
         let slot = self.b.slot(shape.size.max(1).next_multiple_of(8), 8);
         self.clear(slot, 0, shape.size.next_multiple_of(8));
-        Place::Memory(slot)
+        VariablePlace::Memory(slot)
     }
 
-    fn place(&self, id: VariableId, span: Span) -> Result<Place, Error> {
+    fn place(&self, id: VariableId, span: Span) -> Result<VariablePlace, Error> {
         let place = self.variables.get(id.0 as usize).copied();
         place.ok_or(Error::Malformed {
             what: "a variable that was not declared",
@@ -276,17 +276,17 @@ impl Lower<'_> {
     /// The number that a variable holds.
     fn variable_value(&mut self, id: VariableId, span: Span) -> Result<Vreg, Error> {
         match self.place(id, span)? {
-            Place::Register(register) => {
+            VariablePlace::Register(register) => {
                 // A copy: what is done later to the variable changes nothing here.
                 let copy = self.b.vreg();
                 self.b.assign(copy, register);
                 Ok(copy)
             }
-            Place::Memory(slot) => {
+            VariablePlace::Memory(slot) => {
                 let at = self.b.slot_address(slot, 0);
                 Ok(self.b.load(Width::B8, at, 0))
             }
-            Place::Shared { base, offset, scalar } => {
+            VariablePlace::Shared { base, offset, scalar } => {
                 let word = self.b.load(Width::B8, base, offset);
                 let addressed = self
                     .shapes
@@ -297,7 +297,7 @@ impl Lower<'_> {
                     false => self.b.load(Width::B8, word, 0),
                 })
             }
-            Place::Elsewhere => Err(Error::Malformed {
+            VariablePlace::Elsewhere => Err(Error::Malformed {
                 what: "a variable of another function",
                 span,
             }),
@@ -307,9 +307,9 @@ impl Lower<'_> {
     /// The address of a variable that lies in memory.
     fn variable_address(&mut self, id: VariableId, span: Span) -> Result<Vreg, Error> {
         match self.place(id, span)? {
-            Place::Memory(slot) => Ok(self.b.slot_address(slot, 0)),
-            Place::Shared { base, offset, .. } => Ok(self.b.load(Width::B8, base, offset)),
-            Place::Register(_) | Place::Elsewhere => Err(Error::Malformed {
+            VariablePlace::Memory(slot) => Ok(self.b.slot_address(slot, 0)),
+            VariablePlace::Shared { base, offset, .. } => Ok(self.b.load(Width::B8, base, offset)),
+            VariablePlace::Register(_) | VariablePlace::Elsewhere => Err(Error::Malformed {
                 what: "the address of a variable that is a number",
                 span,
             }),
@@ -393,8 +393,8 @@ impl Lower<'_> {
             let value = self.operand(value)?;
             let addressed = shape.is_some_and(|shape| shape.addressed);
             match place {
-                Place::Register(target) => self.b.assign(target, value),
-                Place::Shared { base, offset, .. } if !addressed => {
+                VariablePlace::Register(target) => self.b.assign(target, value),
+                VariablePlace::Shared { base, offset, .. } if !addressed => {
                     self.share(id, base, offset, value);
                 }
                 _ => {
@@ -406,7 +406,7 @@ impl Lower<'_> {
         }
         let size = shape.map_or(0, |shape| shape.size);
         match place {
-            Place::Memory(slot) => self.set_memory(value, slot, size),
+            VariablePlace::Memory(slot) => self.set_memory(value, slot, size),
             _ => {
                 let to = self.variable_address(id, span)?;
                 self.set_memory_at(value, to, size)

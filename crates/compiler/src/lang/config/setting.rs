@@ -20,13 +20,13 @@ pub struct Setting {
     pub meaning: &'static str,
     /// Names that older versions had for it.
     older: &'static [&'static str],
-    kind: Kind,
+    kind: SettingKind,
 }
 
 type Part<T> = fn(&mut Config) -> &mut T;
 
 /// Type of a setting's values, and where they are kept.
-enum Kind {
+enum SettingKind {
     Truth(Part<bool>),
     Number {
         least: u64,
@@ -62,7 +62,7 @@ const LICENSES: &[&str] = &[
 
 const MAX: u64 = 1 << 32;
 
-const fn row(name: &'static str, kind: Kind, meaning: &'static str) -> Setting {
+const fn row(name: &'static str, kind: SettingKind, meaning: &'static str) -> Setting {
     Setting {
         name,
         meaning,
@@ -82,32 +82,32 @@ impl Setting {
 pub const SETTINGS: &[Setting] = &[
     row(
         "cache_user_symbols",
-        Kind::Cache(|c| &mut c.cache_user_symbols),
+        SettingKind::Cache(|c| &mut c.cache_user_symbols),
         "which processes share symbols that have been read: PER_PROGRAM, PER_PID, NONE",
     ),
     row(
         "cpp_demangle",
-        Kind::Truth(|c| &mut c.cpp_demangle),
+        SettingKind::Truth(|c| &mut c.cpp_demangle),
         "names of C++ are shown as they are written in the source",
     ),
     row(
         "dummy_ts_map",
-        Kind::Text(|c| &mut c.dummy_ts_map),
+        SettingKind::Text(|c| &mut c.dummy_ts_map),
         "a map that holds the time of tseries, in ns, rather than the kernel's clock",
     ),
     row(
         "lazy_symbolication",
-        Kind::Truth(|c| &mut c.lazy_symbolication),
+        SettingKind::Truth(|c| &mut c.lazy_symbolication),
         "addresses of processes are named when they are printed, and not ahead",
     ),
     row(
         "license",
-        Kind::OneOf(LICENSES, |c| &mut c.license),
+        SettingKind::OneOf(LICENSES, |c| &mut c.license),
         "the license under which programs are loaded",
     ),
     row(
         "log_size",
-        Kind::Number {
+        SettingKind::Number {
             least: 0,
             most: MAX,
             part: |c| &mut c.log_size,
@@ -116,7 +116,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     row(
         "max_bpf_progs",
-        Kind::Number {
+        SettingKind::Number {
             least: 1,
             most: MAX,
             part: |c| &mut c.max_bpf_progs,
@@ -126,7 +126,7 @@ pub const SETTINGS: &[Setting] = &[
     .once(&["max_programs"]),
     row(
         "max_cat_bytes",
-        Kind::Number {
+        SettingKind::Number {
             least: 0,
             most: MAX,
             part: |c| &mut c.max_cat_bytes,
@@ -136,7 +136,7 @@ pub const SETTINGS: &[Setting] = &[
     .once(&["cat_bytes_max"]),
     row(
         "max_map_keys",
-        Kind::Number {
+        SettingKind::Number {
             least: 1,
             most: MAX,
             part: |c| &mut c.max_map_keys,
@@ -146,7 +146,7 @@ pub const SETTINGS: &[Setting] = &[
     .once(&["map_keys_max"]),
     row(
         "max_probes",
-        Kind::Number {
+        SettingKind::Number {
             least: 0,
             most: MAX,
             part: |c| &mut c.max_probes,
@@ -155,7 +155,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     row(
         "max_strlen",
-        Kind::Number {
+        SettingKind::Number {
             least: 1,
             most: 1 << 20,
             part: |c| &mut c.max_strlen,
@@ -165,12 +165,12 @@ pub const SETTINGS: &[Setting] = &[
     .once(&["strlen"]),
     row(
         "missing_probes",
-        Kind::Missing(|c| &mut c.missing_probes),
+        SettingKind::Missing(|c| &mut c.missing_probes),
         "what is done about events that do not exist: error, warn, ignore",
     ),
     row(
         "on_stack_limit",
-        Kind::Number {
+        SettingKind::Number {
             least: 0,
             most: 512,
             part: |c| &mut c.on_stack_limit,
@@ -179,7 +179,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     row(
         "perf_rb_pages",
-        Kind::MaybeNumber {
+        SettingKind::MaybeNumber {
             least: 1,
             most: 1 << 20,
             part: |c| &mut c.perf_rb_pages,
@@ -188,86 +188,90 @@ pub const SETTINGS: &[Setting] = &[
     ),
     row(
         "print_maps_on_exit",
-        Kind::Truth(|c| &mut c.print_maps_on_exit),
+        SettingKind::Truth(|c| &mut c.print_maps_on_exit),
         "maps are printed at the end",
     ),
     row(
         "show_debug_info",
-        Kind::Truth(|c| &mut c.show_debug_info),
+        SettingKind::Truth(|c| &mut c.show_debug_info),
         "frames of stacks show their file and line",
     )
     .once(&["use_blazesym"]),
     row(
         "stack_mode",
-        Kind::Stack(|c| &mut c.stack_mode),
+        SettingKind::Stack(|c| &mut c.stack_mode),
         "how stacks are printed: bpftrace, perf, raw, build_id",
     ),
     row(
         "str_trunc_trailer",
-        Kind::Text(|c| &mut c.str_trunc_trailer),
+        SettingKind::Text(|c| &mut c.str_trunc_trailer),
         "what ends a string that has been cut",
     ),
     row(
         "unstable_dw_ustack",
-        Kind::Unstable(|c| &mut c.unstable_dw_ustack),
+        SettingKind::Unstable(|c| &mut c.unstable_dw_ustack),
         "user stacks by DWARF: error, warn, enable",
     ),
     row(
         "unstable_import",
-        Kind::Unstable(|c| &mut c.unstable_import),
+        SettingKind::Unstable(|c| &mut c.unstable_import),
         "imports: error, warn, enable",
     ),
     row(
         "unstable_macro",
-        Kind::Unstable(|c| &mut c.unstable_macro),
+        SettingKind::Unstable(|c| &mut c.unstable_macro),
         "macros: error, warn, enable",
     ),
     row(
         "unstable_map_decl",
-        Kind::Unstable(|c| &mut c.unstable_map_decl),
+        SettingKind::Unstable(|c| &mut c.unstable_map_decl),
         "declarations of maps: error, warn, enable",
     ),
     row(
         "unstable_tseries",
-        Kind::Unstable(|c| &mut c.unstable_tseries),
+        SettingKind::Unstable(|c| &mut c.unstable_tseries),
         "time series: error, warn, enable",
     ),
     row(
         "unstable_typeinfo",
-        Kind::Unstable(|c| &mut c.unstable_typeinfo),
+        SettingKind::Unstable(|c| &mut c.unstable_typeinfo),
         "typeinfo: error, warn, enable",
     ),
     row(
         "no_cpp_demangle",
-        Kind::Not(|c| &mut c.cpp_demangle),
+        SettingKind::Not(|c| &mut c.cpp_demangle),
         "names of C++ are shown as the compiler made them: cpp_demangle = false",
     ),
     row(
         "symbol_source",
-        Kind::Nothing,
+        SettingKind::Nothing,
         "of no effect: symbols come from wherever a file has them",
     ),
     row(
         "unstable_addr",
-        Kind::Nothing,
+        SettingKind::Nothing,
         "of no effect: addresses of variables are part of the language",
     ),
     row(
         "debug_output",
-        Kind::Nothing,
+        SettingKind::Nothing,
         "of no effect: there is no debug printing in programs",
     ),
     row(
         "max_type_res_iterations",
-        Kind::Nothing,
+        SettingKind::Nothing,
         "of no effect: types are found in one go",
     ),
     row(
         "max_ast_nodes",
-        Kind::Nothing,
+        SettingKind::Nothing,
         "of no effect: what a text may expand to is bounded",
     ),
-    row("verify_llvm_ir", Kind::Nothing, "of no effect: there is no LLVM"),
+    row(
+        "verify_llvm_ir",
+        SettingKind::Nothing,
+        "of no effect: there is no LLVM",
+    ),
 ];
 
 /// The setting of that name: as in a script, or as in the environment.
@@ -288,8 +292,8 @@ impl Setting {
         let plain = written.to_ascii_lowercase();
         let plain = plain.strip_prefix("bpftrace_").unwrap_or(&plain);
         match self.kind {
-            Kind::Nothing => Some(format!("{} is {}", self.name, self.meaning)),
-            Kind::Not(_) => Some(format!("{} is an old setting: {}", self.name, self.meaning)),
+            SettingKind::Nothing => Some(format!("{} is {}", self.name, self.meaning)),
+            SettingKind::Not(_) => Some(format!("{} is an old setting: {}", self.name, self.meaning)),
             _ if self.name != plain => Some(format!(
                 "{written} is an old name: the setting is called {}",
                 self.name
@@ -300,16 +304,16 @@ impl Setting {
 
     pub(super) fn wrong(&self, found: &str) -> String {
         let wanted = match self.kind {
-            Kind::Truth(_) | Kind::Not(_) => "true, false, 1, 0".to_owned(),
-            Kind::Number { least, most, .. } | Kind::MaybeNumber { least, most, .. } => {
+            SettingKind::Truth(_) | SettingKind::Not(_) => "true, false, 1, 0".to_owned(),
+            SettingKind::Number { least, most, .. } | SettingKind::MaybeNumber { least, most, .. } => {
                 format!("{least} to {most}")
             }
-            Kind::Text(_) | Kind::Nothing => "a string".to_owned(),
-            Kind::OneOf(words, _) => words.join(", "),
-            Kind::Missing(_) => "error, warn, ignore".to_owned(),
-            Kind::Stack(_) => "bpftrace, perf, raw, build_id".to_owned(),
-            Kind::Cache(_) => "PER_PROGRAM, PER_PID, NONE".to_owned(),
-            Kind::Unstable(_) => "error, warn, enable".to_owned(),
+            SettingKind::Text(_) | SettingKind::Nothing => "a string".to_owned(),
+            SettingKind::OneOf(words, _) => words.join(", "),
+            SettingKind::Missing(_) => "error, warn, ignore".to_owned(),
+            SettingKind::Stack(_) => "bpftrace, perf, raw, build_id".to_owned(),
+            SettingKind::Cache(_) => "PER_PROGRAM, PER_PID, NONE".to_owned(),
+            SettingKind::Unstable(_) => "error, warn, enable".to_owned(),
         };
         format!(
             "Invalid value for {}. Found: {found}. Valid values: {wanted}",
@@ -319,27 +323,29 @@ impl Setting {
 
     pub(super) fn set(&self, config: &mut Config, given: &SettingValue) -> Result<(), String> {
         match (&self.kind, given) {
-            (Kind::Nothing, _) => {}
-            (Kind::Truth(part), SettingValue::Truth(value)) => *part(config) = *value,
-            (Kind::Not(part), SettingValue::Truth(value)) => *part(config) = !value,
-            (Kind::Not(part), SettingValue::Number(value @ 0..=1)) => *part(config) = *value == 0,
-            (Kind::Truth(part), SettingValue::Number(value @ 0..=1)) => *part(config) = *value == 1,
-            (Kind::Number { least, most, part }, SettingValue::Number(value))
+            (SettingKind::Nothing, _) => {}
+            (SettingKind::Truth(part), SettingValue::Truth(value)) => *part(config) = *value,
+            (SettingKind::Not(part), SettingValue::Truth(value)) => *part(config) = !value,
+            (SettingKind::Not(part), SettingValue::Number(value @ 0..=1)) => *part(config) = *value == 0,
+            (SettingKind::Truth(part), SettingValue::Number(value @ 0..=1)) => *part(config) = *value == 1,
+            (SettingKind::Number { least, most, part }, SettingValue::Number(value))
                 if (*least..=*most).contains(value) =>
             {
                 *part(config) = *value;
             }
-            (Kind::MaybeNumber { least, most, part }, SettingValue::Number(value))
+            (SettingKind::MaybeNumber { least, most, part }, SettingValue::Number(value))
                 if (*least..=*most).contains(value) =>
             {
                 *part(config) = Some(*value);
             }
-            (Kind::Text(part), SettingValue::String(text)) => part(config).clone_from(text),
-            (Kind::Text(part), SettingValue::Number(value)) => *part(config) = value.to_string(),
-            (Kind::OneOf(words, part), SettingValue::String(text)) if words.contains(&text.as_str()) => {
+            (SettingKind::Text(part), SettingValue::String(text)) => part(config).clone_from(text),
+            (SettingKind::Text(part), SettingValue::Number(value)) => *part(config) = value.to_string(),
+            (SettingKind::OneOf(words, part), SettingValue::String(text))
+                if words.contains(&text.as_str()) =>
+            {
                 part(config).clone_from(text);
             }
-            (Kind::Missing(part), SettingValue::String(text)) => {
+            (SettingKind::Missing(part), SettingValue::String(text)) => {
                 let values = [
                     ("error", MissingProbes::Error),
                     ("warn", MissingProbes::Warn),
@@ -347,7 +353,7 @@ impl Setting {
                 ];
                 *part(config) = self.one_of(&values, text)?;
             }
-            (Kind::Stack(part), SettingValue::String(text)) => {
+            (SettingKind::Stack(part), SettingValue::String(text)) => {
                 let values = [
                     ("bpftrace", StackMode::Bpftrace),
                     ("perf", StackMode::Perf),
@@ -356,7 +362,7 @@ impl Setting {
                 ];
                 *part(config) = self.one_of(&values, text)?;
             }
-            (Kind::Cache(part), SettingValue::String(text)) => {
+            (SettingKind::Cache(part), SettingValue::String(text)) => {
                 let values = [
                     ("per_program", SymbolCache::PerProgram),
                     ("per_pid", SymbolCache::PerPid),
@@ -365,9 +371,9 @@ impl Setting {
                 *part(config) = Some(self.one_of(&values, text)?);
             }
             // Older versions had numbers for whether, and for how.
-            (Kind::Cache(part), SettingValue::Number(0)) => *part(config) = Some(SymbolCache::None),
-            (Kind::Cache(part), SettingValue::Number(1)) => *part(config) = Some(SymbolCache::PerPid),
-            (Kind::Unstable(part), SettingValue::String(text)) => {
+            (SettingKind::Cache(part), SettingValue::Number(0)) => *part(config) = Some(SymbolCache::None),
+            (SettingKind::Cache(part), SettingValue::Number(1)) => *part(config) = Some(SymbolCache::PerPid),
+            (SettingKind::Unstable(part), SettingValue::String(text)) => {
                 let values = [
                     ("error", Unstable::Error),
                     ("warn", Unstable::Warn),
@@ -375,10 +381,10 @@ impl Setting {
                 ];
                 *part(config) = self.one_of(&values, text)?;
             }
-            (Kind::Unstable(part), SettingValue::Number(0) | SettingValue::Truth(false)) => {
+            (SettingKind::Unstable(part), SettingValue::Number(0) | SettingValue::Truth(false)) => {
                 *part(config) = Unstable::Error
             }
-            (Kind::Unstable(part), SettingValue::Number(1) | SettingValue::Truth(true)) => {
+            (SettingKind::Unstable(part), SettingValue::Number(1) | SettingValue::Truth(true)) => {
                 *part(config) = Unstable::Enable
             }
             (_, SettingValue::Number(value)) => return Err(self.wrong(&value.to_string())),
@@ -397,33 +403,35 @@ impl Setting {
         };
         let word = |word: &str| ExprKind::String(word.to_owned());
         Some(match &self.kind {
-            Kind::Truth(part) => ExprKind::Bool(*part(&mut config)),
-            Kind::Number { part, .. } => number(*part(&mut config)),
-            Kind::MaybeNumber { part, .. } => number(part(&mut config).unwrap_or(0)),
-            Kind::Text(part) | Kind::OneOf(_, part) => ExprKind::String(part(&mut config).clone()),
-            Kind::Missing(part) => word(match part(&mut config) {
+            SettingKind::Truth(part) => ExprKind::Bool(*part(&mut config)),
+            SettingKind::Number { part, .. } => number(*part(&mut config)),
+            SettingKind::MaybeNumber { part, .. } => number(part(&mut config).unwrap_or(0)),
+            SettingKind::Text(part) | SettingKind::OneOf(_, part) => {
+                ExprKind::String(part(&mut config).clone())
+            }
+            SettingKind::Missing(part) => word(match part(&mut config) {
                 MissingProbes::Error => "error",
                 MissingProbes::Warn => "warn",
                 MissingProbes::Ignore => "ignore",
             }),
-            Kind::Stack(part) => word(match part(&mut config) {
+            SettingKind::Stack(part) => word(match part(&mut config) {
                 StackMode::Bpftrace => "bpftrace",
                 StackMode::Perf => "perf",
                 StackMode::Raw => "raw",
                 StackMode::BuildId => "build_id",
             }),
-            Kind::Cache(part) => word(match part(&mut config) {
+            SettingKind::Cache(part) => word(match part(&mut config) {
                 None => "",
                 Some(SymbolCache::PerProgram) => "PER_PROGRAM",
                 Some(SymbolCache::PerPid) => "PER_PID",
                 Some(SymbolCache::None) => "NONE",
             }),
-            Kind::Unstable(part) => word(match part(&mut config) {
+            SettingKind::Unstable(part) => word(match part(&mut config) {
                 Unstable::Error => "error",
                 Unstable::Warn => "warn",
                 Unstable::Enable => "enable",
             }),
-            Kind::Not(_) | Kind::Nothing => return None,
+            SettingKind::Not(_) | SettingKind::Nothing => return None,
         })
     }
 

@@ -50,7 +50,7 @@ impl Planner<'_> {
         let resolved = drafts.into_iter().filter_map(|(set, events, cells)| {
             let events = match (set, events.as_slice()) {
                 (_, &[one]) => self.events.one(one)?,
-                (Some(set), several) => self.events.several(set, several),
+                (Some(set), several) => self.events.resolved_set(set, several),
                 (None, _) => return None,
             };
             Some(Group { events, cells })

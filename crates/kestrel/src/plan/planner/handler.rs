@@ -85,8 +85,8 @@ pub(super) fn behind<'t>(text: &'t str, probe: &Probe) -> (u32, &'t str) {
             end: probe.span.end,
         },
     );
-    let apart = |c: char| c == ',' || c == ';' || c.is_whitespace();
-    let trimmed = rest.trim_start_matches(apart);
+    let is_separator = |c: char| c == ',' || c == ';' || c.is_whitespace();
+    let trimmed = rest.trim_start_matches(is_separator);
     let start = start + (rest.len() - trimmed.len()) as u32;
-    (start, trimmed.trim_end_matches(apart))
+    (start, trimmed.trim_end_matches(is_separator))
 }

@@ -17,8 +17,8 @@ impl Planner<'_> {
     pub(in crate::plan) fn hooks(&mut self, groups: Vec<Group>, numbers: &[u32]) -> Vec<Hook> {
         let mut hooks = Vec::new();
         let groups = groups.into_iter().flat_map(|Group { events, cells }| {
-            let apart = targets::apart(events, &self.options).into_iter();
-            apart.map(move |events| (events, cells.clone()))
+            let parts = targets::split_by_target_fields(events, &self.options).into_iter();
+            parts.map(move |events| (events, cells.clone()))
         });
         for (mut events, cells) in groups.collect::<Vec<_>>() {
             let wanted = cells.iter().flatten();
@@ -146,8 +146,8 @@ impl Planner<'_> {
 
 /// Programs know tracepoints by their whole names, as bpftrace does: what `probe` is begins with the kind.
 fn with_kind(events: &mut Resolved) {
-    let apart = events.members.iter_mut().flat_map(|one| &mut one.strategies);
-    for strategy in events.strategies.iter_mut().chain(apart) {
+    let members = events.members.iter_mut().flat_map(|one| &mut one.strategies);
+    for strategy in events.strategies.iter_mut().chain(members) {
         strategy.context.name = whole_name(events.kind, &strategy.context.name);
     }
 }

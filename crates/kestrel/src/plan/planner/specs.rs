@@ -63,7 +63,7 @@ impl Planner<'_> {
         self.missing_probes = Some(program.config.missing_probes);
         let mut failed = None;
         let probes = together::joined(&program.text, &program.probes);
-        let calls = match self.options.apart || !self.catalog.has_kprobe_sessions() {
+        let calls = match self.options.separate_returns || !self.catalog.has_kprobe_sessions() {
             true => vec![None; probes.len()],
             false => calls::pairs(&probes),
         };

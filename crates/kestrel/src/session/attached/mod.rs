@@ -157,7 +157,7 @@ impl Session {
         for (hook, ready) in ready.into_iter().enumerate() {
             if let Err(error) = session.add(plan, hook, ready, catalog) {
                 // All or none: those before it are detached in the background, and the error is reported at once.
-                session.detach_apart();
+                session.detach_in_background();
                 return Err(error);
             }
         }
@@ -199,7 +199,7 @@ impl Session {
 
     /// Detaches everything. Where there is much of what the kernel takes long to detach (perf events and trampolines: some 0.1 s each), a
     /// process of its own does that, [`kestrel_kernel::process::CLOSER`]; gives for how many events. They are masked meanwhile.
-    pub fn detach_apart(&mut self) -> usize {
+    pub fn detach_in_background(&mut self) -> usize {
         self.deactivate();
         // Links on events of tracefs are closed here: such an event can be removed only when nothing is attached to it any more.
         let slow = |attached: &Attached| is_slow(attached.kind) && attached.links.events().is_empty();

@@ -2,7 +2,7 @@
 //! and buffers that the session has now. The new program goes into a slot of its hook.
 
 use crate::plan::{
-    Apart, Call, CalledProgram, Candidate, Checked, Hook, Plan, Slot, program_types, without_set,
+    Call, CalledProgram, Candidate, Checked, Hook, PerEventBuilder, Plan, Slot, program_types, without_set,
 };
 use crate::session::attached::Session;
 use crate::session::hook_maps::HookMaps;
@@ -283,9 +283,9 @@ impl<'a> Recompile<'a> {
                 Ok(_) => continue,
                 Err(refused) => {
                     checked_globals = globals.clone();
-                    let apart =
+                    let hook =
                         self.one_by_one(there, program, &resolved, &candidates, &mut checked_globals)?;
-                    let Some(hook) = apart else {
+                    let Some(hook) = hook else {
                         if let Some(diagnostic) = refused.why.first() {
                             why.clone_from(&diagnostic.message);
                         }
@@ -399,9 +399,9 @@ impl<'a> Recompile<'a> {
         candidates: &[Candidate<'_>],
         globals: &mut Globals,
     ) -> Result<Option<Hook>> {
-        let mut apart = Apart::new(set);
+        let mut builder = PerEventBuilder::new(set);
         for (candidate, row) in candidates.iter().zip(&program.rows) {
-            let mut hook = apart.of_set(candidate, globals);
+            let mut hook = builder.of_set(candidate, globals);
             let event = row
                 .events
                 .first()
@@ -411,7 +411,7 @@ impl<'a> Recompile<'a> {
                 let mut ones = member.into_iter().chain(self.named(there, event.event())?);
                 hook = ones.find_map(|one| {
                     let mut trial = globals.clone();
-                    let hook = apart.of_one(one, candidate, &mut trial)?;
+                    let hook = builder.of_one(one, candidate, &mut trial)?;
                     *globals = trial;
                     Some(hook)
                 });
@@ -419,9 +419,9 @@ impl<'a> Recompile<'a> {
             let Some(hook) = hook else {
                 return Ok(None);
             };
-            apart.add(hook);
+            builder.add(hook);
         }
-        Ok(Some(apart.into_hook(false)))
+        Ok(Some(builder.into_hook(false)))
     }
 
     /// Resolves a hook's events, by each way in which they can be named.

@@ -68,7 +68,7 @@ impl Serialize for Site {
     fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
         /// A place in the kernel's code; addresses in hexadecimal, none where they are hidden.
         #[derive(Serialize)]
-        struct Place<'a> {
+        struct KernelPlace<'a> {
             address: Option<String>,
             symbol: Option<&'a str>,
             offset: u64,
@@ -82,14 +82,14 @@ impl Serialize for Site {
             #[serde(flatten)]
             flags: Flags,
             #[serde(flatten)]
-            place: Place<'a>,
+            place: KernelPlace<'a>,
             #[serde(skip_serializing_if = "Option::is_none")]
             phase: Option<&'a str>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            hook: Option<Place<'a>>,
+            hook: Option<KernelPlace<'a>>,
         }
         let address = |address: u64| (address != 0).then(|| format!("{address:#x}"));
-        let own = Place {
+        let own = KernelPlace {
             address: address(self.address),
             symbol: self.symbol.as_deref(),
             offset: self.offset.into(),
@@ -99,7 +99,7 @@ impl Serialize for Site {
         let (place, hook) = match &self.about {
             None => (own, None),
             Some(about) => {
-                let place = Place {
+                let place = KernelPlace {
                     address: address(about.address),
                     symbol: Some(&about.symbol),
                     offset: about.offset,

@@ -5,7 +5,7 @@ use super::number::number;
 use super::structure::structure;
 use super::{descriptors, set_of};
 use crate::syscall::shape::{POLL, Shape, Show};
-use crate::syscall::{Kind, Meaning, Pointed};
+use crate::syscall::{ArgumentKind, Meaning, Pointed};
 
 /// Calls that return 0 when their time is over.
 const TIMED: &[&str] = &["poll", "ppoll", "select", "pselect6"];
@@ -57,7 +57,7 @@ fn selected(call: &Call, out: &mut String) {
         parts.push(part);
     }
     let time = call.signature.parameters.get(TIME).and_then(|it| it.kind);
-    if let Some(Kind::Pointed(Pointed {
+    if let Some(ArgumentKind::Pointed(Pointed {
         shape: Shape::Members(of),
         ..
     })) = time

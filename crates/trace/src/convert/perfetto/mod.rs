@@ -5,7 +5,7 @@ mod schema;
 
 use super::conversion::{Conversion, ConversionFormat, RecordingContext};
 use super::names::Names;
-use super::place::{NewFile, Place};
+use super::place::{NewFile, OutputPath};
 use crate::error::Result;
 use crate::event::EventClass;
 use crate::export::json_value;
@@ -137,7 +137,7 @@ impl Sched {
 }
 
 impl Perfetto {
-    fn new(recording: RecordingContext, place: Place) -> Result<Self> {
+    fn new(recording: RecordingContext, place: OutputPath) -> Result<Self> {
         let clock = recording.info.clock;
         let since_1970 = clock.seconds.saturating_mul(1_000_000_000);
         Ok(Self {
@@ -446,7 +446,7 @@ mod tests {
     fn losses_before_the_first_record_are_marked_behind_the_clocks() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trace");
-        let mut file = (FORMAT.begin)(RecordingContext::default(), Place::at(&path).unwrap()).unwrap();
+        let mut file = (FORMAT.begin)(RecordingContext::default(), OutputPath::at(&path).unwrap()).unwrap();
         file.lost(1, 5).unwrap();
         file.lost(0, 2).unwrap();
         file.finish().unwrap();

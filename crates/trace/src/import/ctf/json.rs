@@ -14,30 +14,30 @@ const RECORD_SEPARATOR: char = '\x1e';
 const DEPTH: u32 = 32;
 
 /// Roles of fields, where they stand, and the names that version 1.8 has for such fields.
-const ROLES: &[(&str, Place, &str)] = &[
-    ("packet-magic-number", Place::Packet, "magic"),
-    ("data-stream-class-id", Place::Packet, "stream_id"),
-    ("packet-total-length", Place::Packet, "packet_size"),
-    ("packet-content-length", Place::Packet, "content_size"),
-    ("default-clock-timestamp", Place::Packet, "timestamp_begin"),
+const ROLES: &[(&str, StreamScope, &str)] = &[
+    ("packet-magic-number", StreamScope::Packet, "magic"),
+    ("data-stream-class-id", StreamScope::Packet, "stream_id"),
+    ("packet-total-length", StreamScope::Packet, "packet_size"),
+    ("packet-content-length", StreamScope::Packet, "content_size"),
+    ("default-clock-timestamp", StreamScope::Packet, "timestamp_begin"),
     (
         "packet-end-default-clock-timestamp",
-        Place::Packet,
+        StreamScope::Packet,
         "timestamp_end",
     ),
     (
         "discarded-event-record-counter-snapshot",
-        Place::Packet,
+        StreamScope::Packet,
         "events_discarded",
     ),
-    ("packet-sequence-number", Place::Packet, "packet_seq_num"),
-    ("event-record-class-id", Place::Header, "id"),
-    ("default-clock-timestamp", Place::Header, "timestamp"),
+    ("packet-sequence-number", StreamScope::Packet, "packet_seq_num"),
+    ("event-record-class-id", StreamScope::Header, "id"),
+    ("default-clock-timestamp", StreamScope::Header, "timestamp"),
 ];
 
 /// The part of a stream that a type is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum StreamScope {
     /// A packet's header and context.
     Packet,
     /// An event's header.
@@ -72,7 +72,7 @@ pub(super) fn parse(text: &str) -> Result<Metadata, String> {
 
 struct Parser {
     /// Types by the names that fragments give them, or why they are not read; what is made of them shares them.
-    aliases: HashMap<(String, Place), Result<Type, String>>,
+    aliases: HashMap<(String, StreamScope), Result<Type, String>>,
     /// Names that fields of the part at hand have in place of their own, by these.
     renamed: HashMap<String, &'static str>,
     depth: u32,
@@ -97,7 +97,7 @@ impl Parser {
             },
             "field-class-alias" => {
                 let class = fragment.get("field-class").unwrap_or(&Value::Null);
-                for place in [Place::Packet, Place::Header, Place::Event] {
+                for place in [StreamScope::Packet, StreamScope::Header, StreamScope::Event] {
                     let ty = self.ty(class, place);
                     self.aliases
                         .insert((string(fragment, "name").to_owned(), place), ty);
@@ -105,7 +105,7 @@ impl Parser {
             }
             "trace-class" => {
                 self.metadata.packet_header =
-                    self.part(fragment, "packet-header-field-class", Place::Packet)?;
+                    self.part(fragment, "packet-header-field-class", StreamScope::Packet)?;
                 for (key, value) in object(fragment, "environment") {
                     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                     self.metadata.env.insert(key.clone(), text);
@@ -131,12 +131,16 @@ impl Parser {
             "data-stream-class" => {
                 let class = StreamClass {
                     id: id(),
-                    packet_context: self.part(fragment, "packet-context-field-class", Place::Packet)?,
-                    event_header: self.part(fragment, "event-record-header-field-class", Place::Header)?,
+                    packet_context: self.part(fragment, "packet-context-field-class", StreamScope::Packet)?,
+                    event_header: self.part(
+                        fragment,
+                        "event-record-header-field-class",
+                        StreamScope::Header,
+                    )?,
                     event_context: self.part(
                         fragment,
                         "event-record-common-context-field-class",
-                        Place::Event,
+                        StreamScope::Event,
                     )?,
                 };
                 self.metadata.streams.push(class);
@@ -147,8 +151,8 @@ impl Parser {
                     id: id(),
                     stream: whole(fragment, "data-stream-class-id").unwrap_or(0),
                     name: name.unwrap_or("event").to_owned(),
-                    context: self.part(fragment, "specific-context-field-class", Place::Event)?,
-                    fields: self.part(fragment, "payload-field-class", Place::Event)?,
+                    context: self.part(fragment, "specific-context-field-class", StreamScope::Event)?,
+                    fields: self.part(fragment, "payload-field-class", StreamScope::Event)?,
                 };
                 self.metadata.events.push(block);
             }
@@ -163,12 +167,12 @@ impl Parser {
     }
 
     /// A fragment's type of that key, where it has one.
-    fn part(&mut self, fragment: &Value, key: &str, place: Place) -> Result<Option<Type>, String> {
+    fn part(&mut self, fragment: &Value, key: &str, place: StreamScope) -> Result<Option<Type>, String> {
         self.renamed.clear();
         fragment.get(key).map(|class| self.ty(class, place)).transpose()
     }
 
-    fn ty(&mut self, class: &Value, place: Place) -> Result<Type, String> {
+    fn ty(&mut self, class: &Value, place: StreamScope) -> Result<Type, String> {
         if self.depth >= DEPTH {
             return Err("its metadata: types are nested too deeply".to_owned());
         }
@@ -184,7 +188,7 @@ impl Parser {
         ty
     }
 
-    fn own_type(&mut self, class: &Value, place: Place) -> Result<Type, String> {
+    fn own_type(&mut self, class: &Value, place: StreamScope) -> Result<Type, String> {
         let kind = string(class, "type");
         if string(class, "encoding").starts_with("utf-16") || string(class, "encoding").starts_with("utf-32")
         {
@@ -256,7 +260,7 @@ impl Parser {
         })
     }
 
-    fn choice(&mut self, of: &Value, named: &Value, key: &str, place: Place) -> Result<Choice, String> {
+    fn choice(&mut self, of: &Value, named: &Value, key: &str, place: StreamScope) -> Result<Choice, String> {
         Ok(Choice {
             ranges: ranges(of.get(key).unwrap_or(&Value::Null)).collect(),
             name: own_name(string(named, "name")),
@@ -264,7 +268,7 @@ impl Parser {
         })
     }
 
-    fn element(&mut self, class: &Value, place: Place) -> Result<Arc<Type>, String> {
+    fn element(&mut self, class: &Value, place: StreamScope) -> Result<Arc<Type>, String> {
         let element = self.ty(class.get("element-field-class").unwrap_or(&Value::Null), place)?;
         match whole(class, "minimum-alignment").unwrap_or(1) > element.align() {
             true => {
@@ -284,7 +288,7 @@ impl Parser {
         Ok(renamed.map_or_else(|| own_name(name), |name| (*name).to_owned()))
     }
 
-    fn structure(&mut self, class: &Value, place: Place) -> Result<Type, String> {
+    fn structure(&mut self, class: &Value, place: StreamScope) -> Result<Type, String> {
         let mut fields = Vec::new();
         let mut align = alignment(class, "minimum-alignment")?;
         for member in list(class, "member-classes") {
