@@ -1,4 +1,4 @@
-//! Two programs as one: a function of the kernel's says, each time that it runs, which of them it is.
+//! Joins two programs into one that calls a kernel function first and runs the one or the other by its answer.
 //!
 //! ```text
 //!   r6 = r1;  r0 = which(r1);  r1 = r6;  if r0 goto second       what decides
@@ -21,23 +21,23 @@ use std::ops::Range;
 /// # Errors
 /// When they are too long together.
 pub fn either(which: &str, first: &Code, second: &Code, maps: u32) -> Result<Code, Error> {
-    let parts = [Part::of(first, 0), Part::of(second, maps)];
-    let [body, ..] = parts[0].stretches();
+    let programs = [Program::of(first, 0), Program::of(second, maps)];
+    let [body, ..] = programs[0].sections();
     let mut code = decision(which, body.len())?;
     let mut next = code.insns.len();
-    let mut placed = parts.map(|part| Placed {
-        part,
-        begins: [0; STRETCHES],
+    let mut placed = programs.map(|program| Placed {
+        program,
+        begins: [0; SECTIONS],
     });
-    for stretch in 0..STRETCHES {
+    for section in 0..SECTIONS {
         for one in &mut placed {
-            one.begins[stretch] = next;
-            next += one.part.stretches()[stretch].len();
+            one.begins[section] = next;
+            next += one.program.sections()[section].len();
         }
     }
-    for stretch in 0..STRETCHES {
+    for section in 0..SECTIONS {
         for one in &placed {
-            one.copy(stretch, &mut code)?;
+            one.append_section(section, &mut code)?;
         }
     }
     Ok(code)
@@ -68,10 +68,10 @@ fn long_jump(insn: usize, over: usize) -> Result<Insn, Error> {
 }
 
 /// What a program consists of: itself, functions that helpers call back, functions that it calls itself, in this order.
-const STRETCHES: usize = 3;
+const SECTIONS: usize = 3;
 
 /// One of the joined programs.
-struct Part<'c> {
+struct Program<'c> {
     code: &'c Code,
     /// Where its functions begin: those that helpers call back, and those that it calls itself.
     callbacks: usize,
@@ -80,7 +80,7 @@ struct Part<'c> {
     maps: u32,
 }
 
-impl<'c> Part<'c> {
+impl<'c> Program<'c> {
     fn of(code: &'c Code, maps: u32) -> Self {
         let functions = code.functions.first().map_or(code.insns.len(), |own| own.begin);
         let callbacks = code.callbacks.first().copied().unwrap_or(functions);
@@ -92,7 +92,7 @@ impl<'c> Part<'c> {
         }
     }
 
-    fn stretches(&self) -> [Range<usize>; STRETCHES] {
+    fn sections(&self) -> [Range<usize>; SECTIONS] {
         [
             0..self.callbacks,
             self.callbacks..self.functions,
@@ -103,51 +103,61 @@ impl<'c> Part<'c> {
 
 /// Place of a program in the code of all.
 struct Placed<'c> {
-    part: Part<'c>,
-    begins: [usize; STRETCHES],
+    program: Program<'c>,
+    begins: [usize; SECTIONS],
 }
 
 impl Placed<'_> {
-    /// Where an instruction of the program is now.
-    fn now(&self, insn: usize) -> usize {
-        let mut stretches = self.part.stretches().into_iter().zip(self.begins);
-        let place = stretches.find(|(stretch, _)| stretch.contains(&insn));
-        place.map_or(insn, |(stretch, begin)| begin + insn - stretch.start)
+    /// Index of an instruction of the program in the joined code.
+    fn new_index(&self, insn: usize) -> Result<usize, Error> {
+        let mut sections = self.program.sections().into_iter().zip(self.begins);
+        let place = sections.find(|(section, _)| section.contains(&insn));
+        place
+            .map(|(section, begin)| begin + insn - section.start)
+            .ok_or(Error::OutsideOfProgram { insn })
     }
 
-    /// Appends one of the program's stretches.
-    fn copy(&self, stretch: usize, to: &mut Code) -> Result<(), Error> {
-        let from = self.part.code;
-        let stretch = self.part.stretches()[stretch].clone();
+    /// Appends one of the program's sections.
+    fn append_section(&self, section: usize, to: &mut Code) -> Result<(), Error> {
+        let from = self.program.code;
+        let section = self.program.sections()[section].clone();
         for (insn, copied) in from.insns.iter().enumerate() {
-            if stretch.contains(&insn) {
+            if section.contains(&insn) {
                 to.insns.push(self.moved(insn, *copied)?);
             }
         }
-        let relocations = from.relocations.iter().filter(|one| stretch.contains(&one.insn));
-        to.relocations.extend(relocations.map(|one| Relocation {
-            insn: self.now(one.insn),
-            target: self.target(&one.target),
-        }));
-        let lines = from.lines.iter().filter(|line| stretch.contains(&line.insn));
-        to.lines.extend(lines.map(|line| Line {
-            insn: self.now(line.insn),
-            source: line.source,
-        }));
-        let callbacks = from.callbacks.iter().filter(|insn| stretch.contains(insn));
-        to.callbacks.extend(callbacks.map(|insn| self.now(*insn)));
-        let functions = from.functions.iter().filter(|own| stretch.contains(&own.begin));
-        to.functions.extend(functions.map(|own| OwnFunction {
-            begin: self.now(own.begin),
-            ..*own
-        }));
+        let relocations = from.relocations.iter().filter(|one| section.contains(&one.insn));
+        for one in relocations {
+            to.relocations.push(Relocation {
+                insn: self.new_index(one.insn)?,
+                target: self.target(&one.target),
+            });
+        }
+        let lines = from.lines.iter().filter(|line| section.contains(&line.insn));
+        for line in lines {
+            to.lines.push(Line {
+                insn: self.new_index(line.insn)?,
+                source: line.source,
+            });
+        }
+        let callbacks = from.callbacks.iter().filter(|insn| section.contains(insn));
+        for insn in callbacks {
+            to.callbacks.push(self.new_index(*insn)?);
+        }
+        let functions = from.functions.iter().filter(|own| section.contains(&own.begin));
+        for own in functions {
+            to.functions.push(OwnFunction {
+                begin: self.new_index(own.begin)?,
+                ..*own
+            });
+        }
         Ok(())
     }
 
     fn target(&self, target: &RelocationTarget) -> RelocationTarget {
         match target {
-            RelocationTarget::Map(map) => RelocationTarget::Map(MapRef(map.0 + self.part.maps)),
-            RelocationTarget::MapValue(map) => RelocationTarget::MapValue(MapRef(map.0 + self.part.maps)),
+            RelocationTarget::Map(map) => RelocationTarget::Map(MapRef(map.0 + self.program.maps)),
+            RelocationTarget::MapValue(map) => RelocationTarget::MapValue(MapRef(map.0 + self.program.maps)),
             RelocationTarget::Kfunc(name) => RelocationTarget::Kfunc(name.clone()),
         }
     }
@@ -161,8 +171,9 @@ impl Placed<'_> {
         ) {
             return Ok(one);
         }
-        let target = (insn as i64 + 1 + i64::from(one.imm)).max(0) as usize;
-        let distance = self.now(target) as i64 - self.now(insn) as i64 - 1;
+        let target = insn as i64 + 1 + i64::from(one.imm);
+        let target = usize::try_from(target).map_err(|_| Error::OutsideOfProgram { insn })?;
+        let distance = self.new_index(target)? as i64 - self.new_index(insn)? as i64 - 1;
         let imm = i32::try_from(distance).map_err(|_| Error::JumpTooFar { insn, distance })?;
         Ok(Insn { imm, ..one })
     }

@@ -26,6 +26,9 @@ pub enum Error {
     /// An operation that the instruction table does not have in this form.
     #[error("assembling BPF: there is no instruction for {what} (instruction {insn})")]
     NoInstruction { insn: usize, what: String },
+    /// A reference to an instruction that the program does not have.
+    #[error("joining programs: instruction {insn} is not part of the program")]
+    OutsideOfProgram { insn: usize },
     /// Bytes that are not BTF.
     #[error("reading BTF: {what} (byte {offset})")]
     Btf { what: &'static str, offset: usize },

@@ -95,17 +95,14 @@ fn named_value(side: &Expr, text: &mut Expr, event: &EventClass) -> Result<(), N
     let (Some(field), ExprKind::String(name)) = (field(side, event), &text.kind) else {
         return Ok(());
     };
-    let value = match &field.ty {
-        FieldType::Enumeration { names, .. } => value_of(name, names),
+    let (value, names) = match &field.ty {
+        FieldType::Enumeration { names, .. } => (value_of(name, names), names),
         // Several bits are written as they are printed.
-        FieldType::Flags { names, .. } => name
-            .split('|')
-            .map(|name| value_of(name.trim(), names))
-            .try_fold(0, |all, bits| Some(all | bits?)),
+        FieldType::Flags { names, .. } => {
+            let mut bits = name.split('|').map(|name| value_of(name.trim(), names));
+            (bits.try_fold(0, |all, bits| Some(all | bits?)), names)
+        }
         _ => return Ok(()),
-    };
-    let (FieldType::Enumeration { names, .. } | FieldType::Flags { names, .. }) = &field.ty else {
-        return Ok(());
     };
     let Some(value) = value else {
         let message = format!("no value of {} is called \"{name}\"", field.name);

@@ -23,21 +23,21 @@ pub struct Symbols {
     names: String,
     modules: Vec<String>,
     /// Where others have to be asked for.
-    elsewhere: Option<Elsewhere>,
+    elsewhere: Option<LateSymbols>,
 }
 
 /// Symbols of what comes and goes, which are read when the first address outside of a range is asked for.
 #[derive(Clone)]
-struct Elsewhere {
+struct LateSymbols {
     /// Where the table itself knows all names.
     own: Range<u64>,
     read: Arc<dyn Fn() -> Symbols + Send + Sync>,
     known: Arc<OnceLock<Symbols>>,
 }
 
-impl fmt::Debug for Elsewhere {
+impl fmt::Debug for LateSymbols {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Elsewhere than {:x?}", self.own)
+        write!(f, "LateSymbols outside of {:x?}", self.own)
     }
 }
 
@@ -131,7 +131,7 @@ impl Symbols {
 
     /// Adds a source of the symbols outside of `own`, which is read when the first address there is looked up: a table of all symbols is costly to make.
     pub fn with_elsewhere(self, own: Range<u64>, read: impl Fn() -> Self + Send + Sync + 'static) -> Self {
-        let elsewhere = Some(Elsewhere {
+        let elsewhere = Some(LateSymbols {
             own,
             read: Arc::new(read),
             known: Arc::default(),
@@ -139,7 +139,7 @@ impl Symbols {
         Self { elsewhere, ..self }
     }
 
-    /// With who knows names of numbers that are no addresses.
+    /// Adds a source of names for numbers that are no addresses.
     pub fn with_names(self, names: Arc<dyn Names>) -> Self {
         let others = Some(names);
         Self { others, ..self }
@@ -311,7 +311,18 @@ pub fn has_addresses(ty: &FieldType) -> bool {
         FieldType::Named(Named::KernelSymbol) => true,
         FieldType::Array { element, .. } => has_addresses(element),
         FieldType::Composite(composite) => composite.members.iter().any(|member| has_addresses(&member.ty)),
-        _ => false,
+        FieldType::Integer { .. }
+        | FieldType::Bool
+        | FieldType::Float { .. }
+        | FieldType::Enumeration { .. }
+        | FieldType::Flags { .. }
+        | FieldType::CharArray { .. }
+        | FieldType::InlineString { .. }
+        | FieldType::Buffer { .. }
+        | FieldType::Named(_)
+        | FieldType::String { .. }
+        | FieldType::Bytes { .. }
+        | FieldType::StackCopy { .. } => false,
     }
 }
 
@@ -326,7 +337,20 @@ pub(crate) fn kernel_addresses(value: Value<'_>, each: &mut impl FnMut(u64)) {
         Value::Stack(frames) if frames.space == Space::Kernel => frames.iter().for_each(each),
         Value::Array(elements) => elements.iter().for_each(|value| kernel_addresses(value, each)),
         Value::Composite(parts) => parts.iter().for_each(|(_, value)| kernel_addresses(value, each)),
-        _ => {}
+        Value::Signed { .. }
+        | Value::Unsigned { .. }
+        | Value::Bool(_)
+        | Value::Float(_)
+        | Value::Pointer { .. }
+        | Value::Enumeration { .. }
+        | Value::Flags { .. }
+        | Value::Text(_)
+        | Value::Fault
+        | Value::CutText(_)
+        | Value::Buffer(_)
+        | Value::Named(_)
+        | Value::Stack(_)
+        | Value::Missing => {}
     }
 }
 

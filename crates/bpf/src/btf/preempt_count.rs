@@ -7,7 +7,7 @@ use super::{Btf, BtfKind, Type, TypeId};
 pub struct PreemptCountPlace {
     /// How a program comes to it.
     pub source: PreemptCountSource,
-    /// Whether it has 64 bits: others count interrupts there than where it has 32.
+    /// Whether the count has 64 bits; interrupts are counted in other bits of it than in the 32-bit one.
     pub is_wide: bool,
 }
 
@@ -62,6 +62,7 @@ impl Btf {
         Some((id, place.bit_offset / 8, self.size_of(place.ty)?))
     }
 
+    /// The count by its distance from the CPU's run queue, to which a program comes from its task: for kernels whose symbols lack the variable.
     fn beside_queue(&self, count: TypeId, offset: u32) -> Option<PreemptCountSource> {
         let member = |structure, name| {
             let id = self.find(BtfKind::Struct, structure)?;

@@ -76,15 +76,10 @@ impl Elf {
                     "it is a 32-bit ELF file; BPF objects are 64-bit: compile with `clang --target=bpf`",
                 ));
             }
-            Ok(_) => {
-                return Err(wrong(
-                    "it is not an ELF file: compile C with `clang --target=bpf -c`",
-                ));
-            }
             Err(_) if bytes.starts_with(b"BC\xc0\xde") => {
                 return Err(wrong("it is LLVM bitcode, not an ELF file: leave out -emit-llvm"));
             }
-            Err(_) => {
+            Ok(_) | Err(_) => {
                 return Err(wrong(
                     "it is not an ELF file: compile C with `clang --target=bpf -c`",
                 ));
@@ -100,6 +95,7 @@ impl Elf {
             ));
         }
         match header.e_machine(endian) {
+            // Old compilers had no number for BPF: libbpf takes what they wrote, too.
             EM_BPF | EM_NONE => {}
             other => {
                 return Err(wrong(format!(
@@ -117,7 +113,9 @@ impl Elf {
         // Index 0 is the empty section: so numbers are those of the file.
         let count = file.sections().map(|s| s.index().0 + 1).max().unwrap_or(0);
         if count > MAX_SECTIONS {
-            return Err(wrong(format!("it has {count} sections")));
+            return Err(wrong(format!(
+                "it has {count} sections, of which {MAX_SECTIONS} are read at most: the file is damaged"
+            )));
         }
         elf.sections = vec![Section::default(); count];
         let mut held = 0usize;
@@ -137,6 +135,7 @@ impl Elf {
             let SectionFlags::Elf { sh_flags, .. } = section.flags() else {
                 continue;
             };
+            // Nothing here asks for debug information, which is most of an object; its sections keep their numbers.
             let skipped = name.starts_with(".debug");
             held = held.saturating_add(if skipped { 0 } else { data.len() });
             if held > bytes.len().saturating_mul(MAX_COPIES) {

@@ -66,7 +66,7 @@ pub(super) fn complete(btf: &Btf, elf: &Elf) -> Result<(Bytes, Externs), Error> 
                 let int = four_byte_int(btf)
                     .ok_or_else(|| Error::Object("its types have no 4-byte integer".into()))?;
                 for variable in entries.variables() {
-                    list.extend(one(btf, variable.ty));
+                    list.extend(extern_of(btf, variable.ty));
                 }
                 as_struct(
                     &mut words,
@@ -88,7 +88,8 @@ fn four_byte_int(btf: &Btf) -> Option<TypeId> {
         .find(|id| matches!(btf.ty(*id), Type::Int(int) if int.size == 4 && int.bits == 32))
 }
 
-fn one(btf: &Btf, id: TypeId) -> Option<Extern> {
+/// The variable or function of another file that a type declares.
+fn extern_of(btf: &Btf, id: TypeId) -> Option<Extern> {
     let (name, ty, function) = match btf.ty(id) {
         Type::Var { name, ty, .. } => (
             name,

@@ -236,11 +236,7 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
     let watch = watched.watch;
     match watch.missing() {
         Some(0) => {}
-        Some(missing) => eprintln!(
-            "{} {} overwritten before they could be shown",
-            counted(missing, "event"),
-            were(missing)
-        ),
+        Some(missing) => print_overwritten(missing, "event"),
         None => eprintln!(
             "how many events were in the packets that were overwritten before they could be shown is not known"
         ),
@@ -251,14 +247,15 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+fn print_overwritten(count: u64, noun: &str) {
+    let (count, were) = (counted(count, noun), were(count));
+    eprintln!("{count} {were} overwritten before they could be shown");
+}
+
 fn report_unseen(unseen: Unseen) {
     let Unseen { packets, lost } = unseen;
     if packets > 0 {
-        eprintln!(
-            "{} {} overwritten before they could be shown",
-            counted(packets, "packet"),
-            were(packets)
-        );
+        print_overwritten(packets, "packet");
     }
     if lost > 0 {
         eprintln!(

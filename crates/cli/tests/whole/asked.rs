@@ -1,6 +1,6 @@
 //! Questions about recordings: filters, groups and latencies against what is counted from all lines here.
 
-use crate::house::{WorkFolder, needs_tracing};
+use crate::command::{WorkFolder, needs_tracing};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

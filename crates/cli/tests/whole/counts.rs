@@ -1,6 +1,6 @@
 //! A program that makes an exactly known number of system calls: every one is in the trace, or counted as lost.
 
-use crate::house::{WorkFolder, has, needs_tracing};
+use crate::command::{WorkFolder, has, needs_tracing};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! `export`: what it writes of a recording of this machine, and what it refuses. What is in the files the tools that read them say (tests of the trace crate).
 
-use crate::house::{WorkFolder, has, needs_tracing};
+use crate::command::{WorkFolder, has, needs_tracing};
 
 /// A recording of a command, with stacks; gives how many events it has.
 fn record(place: &WorkFolder) -> usize {

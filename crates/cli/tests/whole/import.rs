@@ -1,7 +1,7 @@
 //! Recordings that perf and trace-cmd make of this machine, read by our commands: as many records as their own tools show, and ten of them field by field. Skipped where a tool is not
 //! installed or may not record.
 
-use crate::house::{WorkFolder, has, needs_tracing};
+use crate::command::{WorkFolder, has, needs_tracing};
 use serde_json::Value;
 use std::process::{Command, Output};
 

@@ -1,6 +1,6 @@
 //! `kestrel report` on a terminal: what is on the screen, where keys lead, and that the terminal is given back.
 
-use crate::house::WorkFolder;
+use crate::command::WorkFolder;
 use std::os::unix::process::ExitStatusExt as _;
 use testkit::recording;
 use testkit::terminal::{self, Console, Signal};

@@ -3,15 +3,18 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod asked;
+mod command;
+mod compressed;
 mod counts;
 mod damaged;
 mod export;
-mod house;
+mod habits;
 mod import;
 mod looking;
 mod manual;
 mod page;
 mod recorded_calls;
+mod recordings;
 mod replay;
 mod right;
 mod run;
@@ -20,7 +23,6 @@ mod run_language;
 mod run_options;
 mod run_stacks;
 mod sched;
-mod small;
 mod stat;
 mod surroundings;
 mod switching;

@@ -1,6 +1,6 @@
 //! Manual pages and completions: each command has its page, and what formats or reads them has nothing to complain of.
 
-use crate::house::WorkFolder;
+use crate::command::WorkFolder;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};

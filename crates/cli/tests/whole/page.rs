@@ -1,6 +1,6 @@
 //! `report --html`: what it writes and says. What the page shows is tested with a browser, beside the code that makes it.
 
-use crate::house::{WorkFolder, needs_tracing};
+use crate::command::{WorkFolder, needs_tracing};
 
 #[test]
 fn a_page_is_one_file_that_asks_no_network() {

@@ -1,6 +1,6 @@
 //! Programs about system calls over recordings of all of them (`record --syscalls`): the same as live, and what such a recording does not hold.
 
-use crate::house::{WorkFolder, needs_tracing};
+use crate::command::{WorkFolder, needs_tracing};
 use crate::replay::{Work, begun, sorted};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;

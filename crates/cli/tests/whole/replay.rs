@@ -1,6 +1,6 @@
 //! Programs over recordings: the same program on a kernel and over the recording of the same run, and what is not in a recording.
 
-use crate::house::{WorkFolder, needs_tracing};
+use crate::command::{WorkFolder, needs_tracing};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};

@@ -1,6 +1,6 @@
 //! The ordinary uses: help, lists, formats, several events, commands and their ends.
 
-use crate::house::{WorkFolder, has, needs_tracing};
+use crate::command::{WorkFolder, has, needs_tracing};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -250,7 +250,7 @@ fn a_reader_that_goes_away_is_no_failure() {
         let mut out = BufReader::with_capacity(1, child.stdout.take().unwrap());
         out.read_line(&mut first).unwrap();
         drop(out);
-        let answer = crate::house::Answer::from(child.wait_with_output().unwrap()).succeeds();
+        let answer = crate::command::Answer::from(child.wait_with_output().unwrap()).succeeds();
         // A busy machine may fill the ring before the pipe is found closed.
         let losses = |line: &str| line.starts_with("lost ") && line.ends_with(": the ring was full");
         assert!(answer.err.lines().all(losses), "{arguments:?}: {}", answer.err);

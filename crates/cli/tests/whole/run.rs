@@ -1,6 +1,6 @@
 //! `kestrel run`: what programs print and how they end.
 
-use crate::house::{WorkFolder, needs_tracing};
+use crate::command::{WorkFolder, needs_tracing};
 
 /// What a program prints, without what is said about its probes.
 fn printed(program: &str) -> String {
@@ -416,7 +416,7 @@ fn loops_by_a_condition_are_ended_by_it_or_by_the_kernel() {
 #[test]
 fn packets_are_written_to_a_file() {
     needs_tracing!();
-    if !crate::house::has("bash") {
+    if !crate::command::has("bash") {
         return;
     }
     const PACKETS: usize = 200;

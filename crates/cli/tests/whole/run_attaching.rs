@@ -1,6 +1,6 @@
 //! `kestrel run`: probes that are attached, those that cannot be, and what is said of them.
 
-use crate::house::{Answer, WorkFolder, needs_tracing};
+use crate::command::{Answer, WorkFolder, needs_tracing};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

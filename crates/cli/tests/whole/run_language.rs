@@ -1,6 +1,6 @@
 //! The language as `kestrel run` has it: what differs where types differ, and what is odd about a program.
 
-use crate::house::{Answer, WorkFolder, needs_tracing};
+use crate::command::{Answer, WorkFolder, needs_tracing};
 
 fn run(program: &str) -> Answer {
     WorkFolder::new().run(&["run", "-q", "-e", program])

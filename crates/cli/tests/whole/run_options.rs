@@ -1,6 +1,6 @@
 //! Options of `kestrel run` and how programs end, live and over recordings.
 
-use crate::house::{Answer, WorkFolder, needs_tracing};
+use crate::command::{Answer, WorkFolder, needs_tracing};
 
 /// A program run live, then over a recording in which its event is.
 fn both_ways(place: &WorkFolder, options: &[&str], program: &str) -> [Answer; 2] {

@@ -1,6 +1,6 @@
 //! `kestrel run`: call stacks as values, and those that are unwound by tables.
 
-use crate::house::{Answer, WorkFolder, needs_tracing};
+use crate::command::{Answer, WorkFolder, needs_tracing};
 use std::path::PathBuf;
 
 /// A stack of no frames is empty, and more frames than the kernel gives may be asked for.

@@ -1,6 +1,6 @@
 //! `kestrel sched`: what it records, what it answers, and what it refuses.
 
-use crate::house::{WorkFolder, needs_tracing};
+use crate::command::{WorkFolder, needs_tracing};
 use serde_json::Value;
 
 /// Two shells that wake each other, then end. The naps have a name of their own: others sleep on this machine, too.

@@ -1,7 +1,7 @@
 //! `kestrel stat` on this machine: counts against programs that make a known number of calls, and against perf's of the same run.
 
+use crate::command::{WorkFolder, has, needs_tracing};
 use crate::counts::{EVENT, missed, with_calls};
-use crate::house::{WorkFolder, has, needs_tracing};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 

@@ -1,6 +1,6 @@
 //! Hostile surroundings: full disks, traces that were cut, privileges and parts of the kernel that are missing. A clear sentence, the documented code.
 
-use crate::house::{Answer, WorkFolder, has, needs_tracing};
+use crate::command::{Answer, WorkFolder, has, needs_tracing};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

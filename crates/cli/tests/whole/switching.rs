@@ -1,7 +1,7 @@
 //! Recordings in several directories: every call is in exactly one of them, or counted as lost.
 
+use crate::command::{WorkFolder, needs_tracing};
 use crate::counts::{EVENT, with_calls};
-use crate::house::{WorkFolder, needs_tracing};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;

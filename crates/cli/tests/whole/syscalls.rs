@@ -1,6 +1,6 @@
 //! System calls as people read them: lines and tables against strace's of the same program.
 
-use crate::house::{WorkFolder, has, needs_tracing};
+use crate::command::{WorkFolder, has, needs_tracing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 

@@ -1,6 +1,6 @@
 //! Options that say whose events are wanted, while recording and of a recording.
 
-use crate::house::{WorkFolder, needs_tracing};
+use crate::command::{WorkFolder, needs_tracing};
 use serde_json::Value;
 
 const SWITCH: &str = "sched:sched_switch";

@@ -1,6 +1,6 @@
 //! The status line: only on a terminal, a few times a second, and gone before anything else is printed.
 
-use crate::house::{WorkFolder, needs_tracing};
+use crate::command::{WorkFolder, needs_tracing};
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
 use std::time::Instant;

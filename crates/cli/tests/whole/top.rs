@@ -1,7 +1,7 @@
 //! `kestrel top` on a terminal, with keys and signals, and as batches: its counts are those of a program that makes a known number of calls.
 
+use crate::command::{WorkFolder, needs_tracing};
 use crate::counts::{EVENT, waiting_calls};
-use crate::house::{WorkFolder, needs_tracing};
 use std::io::Write;
 use std::process::{Child, Command};
 use testkit::terminal::{Console, Signal};

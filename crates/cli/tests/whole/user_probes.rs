@@ -1,6 +1,6 @@
 //! `kestrel run` on functions of programs: their parameters by name, their lines of source, as a small program of C has them.
 
-use crate::house::{WorkFolder, has, needs_tracing};
+use crate::command::{WorkFolder, has, needs_tracing};
 use std::process::Command;
 
 const SOURCE: &str = r#"

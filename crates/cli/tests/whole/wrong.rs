@@ -1,6 +1,6 @@
 //! Wrong input: a clear sentence, the documented code, nothing left behind.
 
-use crate::house::{Answer, WorkFolder, needs_tracing};
+use crate::command::{Answer, WorkFolder, needs_tracing};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;

@@ -9,7 +9,7 @@ use kestrel_trace::calls::{
     SIGNAL, Signature, Signatures,
 };
 use kestrel_trace::syscall::shape::Shape;
-use kestrel_trace::syscall::{ArgumentKind, Set};
+use kestrel_trace::syscall::{ArgumentKind, Reading, Set};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Group of calls by the memory that their arguments point to, the most frequent first, as it is asked first; where that has pointers itself, with the place of
@@ -25,7 +25,7 @@ enum Group {
 }
 
 /// Handlers that record number and result.
-pub(super) fn times(set: &Set, signatures: &Signatures) -> Vec<String> {
+pub(super) fn number_and_result(set: &Set, signatures: &Signatures) -> Vec<String> {
     // What a command's process does before its exec is Kestrel's: the exec itself is recorded whatever the set has.
     let is_exec = |signature: &Signature| matches!(signature.own_name(), "execve" | "execveat");
     let recorded = |signature: &Signature| signature.is_in(set) || is_exec(signature);
@@ -45,7 +45,7 @@ fn id(abi: Abi) -> String {
 
 /// Handlers that record arguments and what they point to. Memory that a call is given is read at the entry, where it may not be present, and at the
 /// return, when the kernel has read it itself; what it fills, at the return.
-pub(super) fn lines(set: &Set, signatures: &Signatures, stacks: EntryStacks) -> Vec<String> {
+pub(super) fn arguments(set: &Set, signatures: &Signatures, stacks: EntryStacks) -> Vec<String> {
     let recorded = |signature: &Signature| signature.is_in(set) || Descriptors::needs(signature.own_name());
     let calls = |abi| numbers(signatures, abi, recorded);
     // Calls that are recorded for the sake of descriptors alone have no stacks.
@@ -117,7 +117,7 @@ fn resumes(signatures: &Signatures, abi: Abi, calls: &BTreeSet<u64>) -> bool {
 }
 
 /// Calls with their numbers, by how their memory is read.
-type Kinds<'s> = BTreeMap<String, Vec<(u64, &'s Signature)>>;
+type Kinds<'s> = BTreeMap<Vec<ArgumentRead>, Vec<(u64, &'s Signature)>>;
 
 /// A record for the calls of each group. Calls of one kind are read alike; the kinds of a group are numbers in a row, and 0 is that of calls whose
 /// arguments point to nothing.
@@ -201,15 +201,22 @@ fn choose(rows: &[(u64, String)]) -> String {
     }
 }
 
-/// How a call's memory is read, in words: calls of which this is the same are of one kind.
-fn reading(signature: &Signature) -> String {
+/// What is read of an argument's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ArgumentRead {
+    Nothing,
+    Text,
+    Memory(Reading),
+}
+
+/// What is read of the memory of each argument: calls of which this is the same are of one kind.
+fn reading(signature: &Signature) -> Vec<ArgumentRead> {
     let argument = |kind: Option<ArgumentKind>| match kind {
-        Some(ArgumentKind::Text) => "text".to_owned(),
-        Some(kind) => format!("{:?}", kind.reading()),
-        None => String::new(),
+        Some(ArgumentKind::Text) => ArgumentRead::Text,
+        Some(kind) => kind.reading().map_or(ArgumentRead::Nothing, ArgumentRead::Memory),
+        None => ArgumentRead::Nothing,
     };
-    let arguments = signature.parameters.iter().map(|it| argument(it.kind));
-    arguments.collect::<Vec<_>>().join(",")
+    signature.parameters.iter().map(|it| argument(it.kind)).collect()
 }
 
 /// Places of a call's string arguments. The usual places have records of their own, as a text that is read where there is none costs a fault: more than all
@@ -244,12 +251,31 @@ fn group(signature: &Signature) -> Option<Group> {
                 Shape::Vectors(_) => Group::Vectors(place),
                 Shape::Message(_) | Shape::Messages(_) => Group::Message(place),
                 Shape::Strings(_) => Group::Exec,
-                _ => Group::Structures,
+                Shape::Members(_)
+                | Shape::Number(..)
+                | Shape::Pair
+                | Shape::SocketAddress
+                | Shape::Signals
+                | Shape::WaitStatus
+                | Shape::TextCount(_)
+                | Shape::Descriptors
+                | Shape::Processors
+                | Shape::SignalInfo(_)
+                | Shape::FileControl(_)
+                | Shape::DeviceControl => Group::Structures,
             },
             ArgumentKind::OutPath | ArgumentKind::Remaining(_) | ArgumentKind::ProcessControl => {
                 Group::Structures
             }
-            _ => return None,
+            ArgumentKind::Descriptor
+            | ArgumentKind::Named(_)
+            | ArgumentKind::Mode
+            | ArgumentKind::ModeWith(_)
+            | ArgumentKind::Bits
+            | ArgumentKind::Address
+            | ArgumentKind::Plain
+            | ArgumentKind::Protocol
+            | ArgumentKind::Option => return None,
         })
     });
     each.max()

@@ -9,7 +9,7 @@ mod reads;
 use crate::user_stack::UserStack;
 pub use in_progress::CallsInProgress;
 
-use handlers::{lines, times};
+use handlers::{arguments, number_and_result};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::catalog::tracepoint::call_arguments;
 use kestrel_catalog::{Error, Result};
@@ -85,8 +85,8 @@ impl Calls {
             return Err(unknown(word, &names));
         }
         let events = match detail {
-            Detail::NumberAndResult => times(set, &signatures),
-            Detail::ArgumentsToo => lines(set, &signatures, stacks),
+            Detail::NumberAndResult => number_and_result(set, &signatures),
+            Detail::ArgumentsToo => arguments(set, &signatures, stacks),
         };
         Ok(Self {
             events,

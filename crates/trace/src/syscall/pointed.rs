@@ -21,7 +21,7 @@ pub enum ElementCount {
 }
 
 /// The side of a call on which memory is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum When {
     /// At the entry: the call is given it.
     Before,
@@ -43,7 +43,7 @@ pub struct Pointed {
 }
 
 /// Length of what is read, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Length {
     /// A fixed number.
     Fixed(u32),
@@ -60,7 +60,7 @@ pub enum Length {
 }
 
 /// Reading of the memory behind an argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reading {
     /// When it is read: at the entry, the return, or both.
     pub when: When,

@@ -6,7 +6,7 @@ mod mutate;
 mod own;
 mod through;
 
-use crate::house::{WorkFolder, barred, needs_tracing};
+use crate::command::{WorkFolder, needs_tracing, why_no_tracing};
 use mutate::{Random, Recording};
 use std::collections::BTreeMap;
 use std::fs;
@@ -86,7 +86,7 @@ fn folder() -> TempDir {
 /// Records a short command in each way, and converts what can be imported again.
 fn make_recordings(folder: &Path) {
     fs::create_dir_all(folder).unwrap();
-    assert_eq!(barred(), None);
+    assert_eq!(why_no_tracing(), None);
     let place = WorkFolder::new();
     let at = |name: &str| folder.join(name).to_string_lossy().into_owned();
     let calls = [

@@ -1,6 +1,6 @@
 //! Recordings of events that programs define themselves: what a program recorded of its own, what Kestrel recorded of one from outside, and marks.
 
-use crate::house::{WorkFolder, has};
+use crate::command::{WorkFolder, has};
 use kestrel_tracepoint::{Mode, Options, Recorder};
 use std::path::Path;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! The built-in `clear`: removes all keys of a map.
 
-use super::place::emptied;
+use super::place::{Clearing, clear_whole};
 use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static CLEAR: Builtin = Builtin {
@@ -8,5 +8,5 @@ pub(crate) static CLEAR: Builtin = Builtin {
     numbered: false,
     usage: "clear(@map)",
     about: "forget all keys of a map, at once for all CPUs",
-    kind: BuiltinKind::Statement(|checker, usage| emptied(checker, usage, false)),
+    kind: BuiltinKind::Statement(|checker, usage| clear_whole(checker, usage, Clearing::Forget)),
 };

@@ -23,12 +23,25 @@ pub(super) fn place<'a>(
     Ok((name, written.collect()))
 }
 
+/// What becomes of a map's keys.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Clearing {
+    /// They go.
+    Forget,
+    /// They stay, with values of 0.
+    Zero,
+}
+
 /// `clear(@x)`, `zero(@x)`.
-pub(super) fn emptied(checker: &mut Checker<'_>, usage: &Use<'_>, zeroed: bool) -> Checked<StatementKind> {
+pub(super) fn clear_whole(
+    checker: &mut Checker<'_>,
+    usage: &Use<'_>,
+    clearing: Clearing,
+) -> Checked<StatementKind> {
     let (name, keys) = place(checker, usage, 1)?;
     if let Some(key) = keys.first() {
         let message = format!("{}() is about the whole map", usage.name);
         return Err(checker.error(key.span, message));
     }
-    checker.clear_map(name, zeroed, usage.span)
+    checker.clear_map(name, clearing == Clearing::Zero, usage.span)
 }

@@ -1,6 +1,6 @@
 //! The built-in `zero`: sets all values of a map to 0.
 
-use super::place::emptied;
+use super::place::{Clearing, clear_whole};
 use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static ZERO: Builtin = Builtin {
@@ -8,5 +8,5 @@ pub(crate) static ZERO: Builtin = Builtin {
     numbered: false,
     usage: "zero(@map)",
     about: "let all values of a map begin at 0 again; its keys stay",
-    kind: BuiltinKind::Statement(|checker, usage| emptied(checker, usage, true)),
+    kind: BuiltinKind::Statement(|checker, usage| clear_whole(checker, usage, Clearing::Zero)),
 };

@@ -106,7 +106,7 @@ impl Checker<'_> {
         };
         let holding = self.holding(&ternary_as_string(stored.clone()), true);
         let holding = holding?;
-        let stored_type = self.map_shape(name, holding.clone());
+        let stored_type = self.join_value_type(name, holding.clone());
         if stored_type.is_string() && is_named_number(&holding) && self.globals.infers_types {
             let text = self.name_as_string(stored.clone());
             return self.stores(name, keys, MapChange::Set(text), span);
@@ -126,7 +126,7 @@ impl Checker<'_> {
             let found = Diagnostic::error(stored.span, message);
             return Err(self.report(found.hint("keep it in another map")));
         }
-        let kind = self.held(stored, &stored_type)?;
+        let kind = self.value_kind_of(stored, &stored_type)?;
         let place = self.map_place(name, keys, Some(&kind), &kind, Usage::Writes, span)?;
         if let ValueKind::Whole(_) = &place.map.value {
             self.globals.held.insert(place.map.number, stored_type.clone());
@@ -140,7 +140,7 @@ impl Checker<'_> {
             };
             return Ok(StatementKind::Map(place, MapChange::Set(fitted)));
         }
-        self.notes_held(&place.map, &change)?;
+        self.record_value_type(&place.map, &change)?;
         Ok(StatementKind::Map(place, change))
     }
 

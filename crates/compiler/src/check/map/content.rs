@@ -9,12 +9,12 @@ use crate::lang::diag::Diagnostic;
 use kestrel_trace::aggregate::{MapType, ValueKind, state};
 use kestrel_trace::layout::FieldType;
 
-/// Bytes of a text in a map whose first text is a constant: room for longer ones.
-const STRING: u32 = 64;
+/// Bytes that a map has for strings at least where its first string is a constant: others may be longer.
+const MIN_STRING: u32 = 64;
 
 impl Checker<'_> {
     /// The type that a map holds, from all that is stored in it so far.
-    pub(super) fn map_shape(&mut self, name: &str, ty: Type) -> Type {
+    pub(super) fn join_value_type(&mut self, name: &str, ty: Type) -> Type {
         let shape = self.globals.shapes.maps.entry(name.to_owned()).or_default();
         let known = match &shape.value {
             Some(Stored::Value(known)) if join(known, &ty).is_none() => Some(known.clone()),
@@ -34,7 +34,7 @@ impl Checker<'_> {
     }
 
     /// Kind of value of a map in which values of a type are stored.
-    pub(super) fn held(&mut self, value: &Expr, ty: &Type) -> Checked<ValueKind> {
+    pub(super) fn value_kind_of(&mut self, value: &Expr, ty: &Type) -> Checked<ValueKind> {
         if ty.is_scalar() {
             return Ok(ValueKind::Scalar(scalar_type(ty)));
         }
@@ -56,8 +56,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Notes what a map of scalars holds: addresses, once one was stored, whose type all that is stored must agree about.
-    pub(super) fn notes_held(&mut self, map: &MapType, change: &MapChange) -> Checked<()> {
+    /// Records what a map of scalars holds: addresses, once one was stored, whose type all that is stored must agree about.
+    pub(super) fn record_value_type(&mut self, map: &MapType, change: &MapChange) -> Checked<()> {
         let (MapChange::Set(stored) | MapChange::Add(stored)) = change else {
             return Ok(());
         };
@@ -166,7 +166,7 @@ impl Checker<'_> {
 /// Bytes that a map gives a text whose first use this is.
 pub(super) fn string_size(text: &Expr) -> u32 {
     match &text.kind {
-        ExprKind::ConstantBytes(bytes) => (bytes.len() as u32).max(STRING),
+        ExprKind::ConstantBytes(bytes) => (bytes.len() as u32).max(MIN_STRING),
         _ => room(text),
     }
     .next_multiple_of(8)
@@ -198,7 +198,18 @@ pub(super) fn scalar_type(ty: &Type) -> FieldType {
             symbolic: pointer.symbolic,
         },
         Type::Bool => FieldType::Bool,
-        _ => FieldType::Integer {
+        // No scalars: who stores one of these has refused it.
+        Type::CharArray { .. }
+        | Type::String { .. }
+        | Type::Memory { .. }
+        | Type::Buffer { .. }
+        | Type::Array { .. }
+        | Type::Struct(_)
+        | Type::Tuple(_)
+        | Type::Named(_)
+        | Type::HeldStack(_)
+        | Type::Stack { .. }
+        | Type::StackCopy { .. } => FieldType::Integer {
             size: 8,
             signed: true,
             base: kestrel_trace::layout::Base::Decimal,

@@ -71,7 +71,7 @@ impl Checker<'_> {
                     (_, Some(Stored::Aggregation(aggregation))) => Some(ValueKind::Aggregation(aggregation)),
                     (_, Some(Stored::Value(ty))) => {
                         let nothing = constant(0, Type::I64, span);
-                        self.held(&nothing, &ty)
+                        self.value_kind_of(&nothing, &ty)
                             .ok()
                             .map(|kind| (kind, ty))
                             .map(|(kind, ty)| {
@@ -155,7 +155,7 @@ impl Checker<'_> {
         let kind = match value {
             Stored::Aggregation(aggregation) => ValueKind::Aggregation(aggregation),
             Stored::Value(ty) => {
-                let kind = self.held(&constant(0, Type::I64, span), &ty).ok()?;
+                let kind = self.value_kind_of(&constant(0, Type::I64, span), &ty).ok()?;
                 self.globals.held.insert(self.next_map(), ty);
                 kind
             }

@@ -50,9 +50,9 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
             F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_SETOWN, F_GETOWN, F_SETSIG, F_GETSIG, F_SETOWN_EX, F_GETOWN_EX,
             F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_GETLEASE, F_NOTIFY, F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS,
             F_GET_SEALS, F_GET_RW_HINT, F_SET_RW_HINT,
-        ] + [
+        ] + whole [
             // Commands of 32-bit programs.
-            F_GETLK64 = 12 / -1, F_SETLK64 = 13 / -1, F_SETLKW64 = 14 / -1,
+            F_GETLK64 = 12, F_SETLK64 = 13, F_SETLKW64 = 14,
         ])),
     ),
     (Meaning::DescriptorFlags, flags(rows!(bit general [FD_CLOEXEC]))),
@@ -177,10 +177,10 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
     ),
     (
         Meaning::FsConfig,
-        names(rows!(+ [
-            FSCONFIG_SET_FLAG = 0 / -1, FSCONFIG_SET_STRING = 1 / -1, FSCONFIG_SET_BINARY = 2 / -1, FSCONFIG_SET_PATH = 3 / -1,
-            FSCONFIG_SET_PATH_EMPTY = 4 / -1, FSCONFIG_SET_FD = 5 / -1, FSCONFIG_CMD_CREATE = 6 / -1, FSCONFIG_CMD_RECONFIGURE = 7 / -1,
-            FSCONFIG_CMD_CREATE_EXCL = 8 / -1,
+        names(rows!(+ whole [
+            FSCONFIG_SET_FLAG = 0, FSCONFIG_SET_STRING = 1, FSCONFIG_SET_BINARY = 2, FSCONFIG_SET_PATH = 3,
+            FSCONFIG_SET_PATH_EMPTY = 4, FSCONFIG_SET_FD = 5, FSCONFIG_CMD_CREATE = 6, FSCONFIG_CMD_RECONFIGURE = 7,
+            FSCONFIG_CMD_CREATE_EXCL = 8,
         ])),
     ),
     (
@@ -200,14 +200,14 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
     // include/uapi/linux/magic.h, and the file systems' own headers.
     (
         Meaning::FileSystem,
-        flags(rows!(+ [
-            EXT2_SUPER_MAGIC = 0xef53 / -1, TMPFS_MAGIC = 0x0102_1994 / -1, PROC_SUPER_MAGIC = 0x9fa0 / -1, SYSFS_MAGIC = 0x6265_6572 / -1,
-            BTRFS_SUPER_MAGIC = 0x9123_683e / -1, XFS_SUPER_MAGIC = 0x5846_5342 / -1, OVERLAYFS_SUPER_MAGIC = 0x794c_7630 / -1, NFS_SUPER_MAGIC = 0x6969 / -1,
-            CGROUP_SUPER_MAGIC = 0x27_e0eb / -1, CGROUP2_SUPER_MAGIC = 0x6367_7270 / -1, DEVPTS_SUPER_MAGIC = 0x1cd1 / -1, RAMFS_MAGIC = 0x8584_58f6 / -1,
-            SQUASHFS_MAGIC = 0x7371_7368 / -1, FUSE_SUPER_MAGIC = 0x6573_5546 / -1, DEBUGFS_MAGIC = 0x6462_6720 / -1, TRACEFS_MAGIC = 0x7472_6163 / -1,
-            BPF_FS_MAGIC = 0xcafe_4a11 / -1, HUGETLBFS_MAGIC = 0x9584_58f6 / -1, SECURITYFS_MAGIC = 0x7363_6673 / -1, PIPEFS_MAGIC = 0x5049_5045 / -1,
-            SOCKFS_MAGIC = 0x534f_434b / -1, ANON_INODE_FS_MAGIC = 0x0904_1934 / -1, NSFS_MAGIC = 0x6e73_6673 / -1, MSDOS_SUPER_MAGIC = 0x4d44 / -1,
-            ISOFS_SUPER_MAGIC = 0x9660 / -1, F2FS_SUPER_MAGIC = 0xf2f5_2010 / -1, V9FS_MAGIC = 0x0102_1997 / -1,
+        flags(rows!(+ whole [
+            EXT2_SUPER_MAGIC = 0xef53, TMPFS_MAGIC = 0x0102_1994, PROC_SUPER_MAGIC = 0x9fa0, SYSFS_MAGIC = 0x6265_6572,
+            BTRFS_SUPER_MAGIC = 0x9123_683e, XFS_SUPER_MAGIC = 0x5846_5342, OVERLAYFS_SUPER_MAGIC = 0x794c_7630, NFS_SUPER_MAGIC = 0x6969,
+            CGROUP_SUPER_MAGIC = 0x27_e0eb, CGROUP2_SUPER_MAGIC = 0x6367_7270, DEVPTS_SUPER_MAGIC = 0x1cd1, RAMFS_MAGIC = 0x8584_58f6,
+            SQUASHFS_MAGIC = 0x7371_7368, FUSE_SUPER_MAGIC = 0x6573_5546, DEBUGFS_MAGIC = 0x6462_6720, TRACEFS_MAGIC = 0x7472_6163,
+            BPF_FS_MAGIC = 0xcafe_4a11, HUGETLBFS_MAGIC = 0x9584_58f6, SECURITYFS_MAGIC = 0x7363_6673, PIPEFS_MAGIC = 0x5049_5045,
+            SOCKFS_MAGIC = 0x534f_434b, ANON_INODE_FS_MAGIC = 0x0904_1934, NSFS_MAGIC = 0x6e73_6673, MSDOS_SUPER_MAGIC = 0x4d44,
+            ISOFS_SUPER_MAGIC = 0x9660, F2FS_SUPER_MAGIC = 0xf2f5_2010, V9FS_MAGIC = 0x0102_1997,
         ])),
     ),
     (

@@ -6,10 +6,10 @@ use crate::syscall::meaning::Meaning;
 pub(super) const FAMILIES: &[(Meaning, Family)] = &[
     (
         Meaning::NetlinkProtocol,
-        names(rows!(+ [
-            NETLINK_ROUTE = 0 / -1, NETLINK_USERSOCK = 2 / -1, NETLINK_SOCK_DIAG = 4 / -1, NETLINK_XFRM = 6 / -1, NETLINK_SELINUX = 7 / -1,
-            NETLINK_AUDIT = 9 / -1, NETLINK_FIB_LOOKUP = 10 / -1, NETLINK_CONNECTOR = 11 / -1, NETLINK_NETFILTER = 12 / -1, NETLINK_DNRTMSG = 14 / -1,
-            NETLINK_KOBJECT_UEVENT = 15 / -1, NETLINK_GENERIC = 16 / -1, NETLINK_CRYPTO = 21 / -1,
+        names(rows!(+ whole [
+            NETLINK_ROUTE = 0, NETLINK_USERSOCK = 2, NETLINK_SOCK_DIAG = 4, NETLINK_XFRM = 6, NETLINK_SELINUX = 7,
+            NETLINK_AUDIT = 9, NETLINK_FIB_LOOKUP = 10, NETLINK_CONNECTOR = 11, NETLINK_NETFILTER = 12, NETLINK_DNRTMSG = 14,
+            NETLINK_KOBJECT_UEVENT = 15, NETLINK_GENERIC = 16, NETLINK_CRYPTO = 21,
         ])),
     ),
     (
@@ -41,7 +41,7 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         Meaning::Level,
         names(rows!(whole net [
             SOL_IP, SOL_SOCKET, SOL_TCP, SOL_UDP, SOL_IPV6, SOL_RAW, SOL_PACKET, SOL_NETLINK, SOL_ALG, SOL_XDP,
-        ] + [SOL_VSOCK = 287 / -1])),
+        ] + whole [SOL_VSOCK = 287])),
     ),
     (
         Meaning::SocketOption,
@@ -112,6 +112,6 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         Meaning::ControlType,
         names(rows!(whole net [
             SCM_RIGHTS, SCM_CREDENTIALS, SCM_SECURITY, SCM_TIMESTAMP, SCM_TIMESTAMPNS, SCM_TIMESTAMPING, SCM_TXTIME, SCM_WIFI_STATUS,
-        ] + [SCM_PIDFD = 4 / -1])),
+        ] + whole [SCM_PIDFD = 4])),
     ),
 ];

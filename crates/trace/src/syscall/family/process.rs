@@ -1,4 +1,4 @@
-//! Processes: making, waiting, limits, scheduling, what they may.
+//! Names of flags and commands of system calls about processes: clone, wait, prctl, ptrace, limits, scheduling, seccomp, capabilities.
 
 use super::row::{Family, flags, names, rows};
 use crate::syscall::meaning::Meaning;
@@ -43,11 +43,12 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         ])),
     ),
     (
+        // Others are printed in hexadecimal, as the header writes them.
         Meaning::ArchPrctl,
-        flags(rows!(+ [
-            ARCH_SET_GS = 0x1001 / -1, ARCH_SET_FS = 0x1002 / -1, ARCH_GET_FS = 0x1003 / -1, ARCH_GET_GS = 0x1004 / -1, ARCH_GET_CPUID = 0x1011 / -1,
-            ARCH_SET_CPUID = 0x1012 / -1, ARCH_GET_XCOMP_SUPP = 0x1021 / -1, ARCH_GET_XCOMP_PERM = 0x1022 / -1, ARCH_REQ_XCOMP_PERM = 0x1023 / -1,
-            ARCH_SHSTK_ENABLE = 0x5001 / -1, ARCH_SHSTK_DISABLE = 0x5002 / -1, ARCH_SHSTK_LOCK = 0x5003 / -1, ARCH_SHSTK_STATUS = 0x5005 / -1,
+        flags(rows!(+ whole [
+            ARCH_SET_GS = 0x1001, ARCH_SET_FS = 0x1002, ARCH_GET_FS = 0x1003, ARCH_GET_GS = 0x1004, ARCH_GET_CPUID = 0x1011,
+            ARCH_SET_CPUID = 0x1012, ARCH_GET_XCOMP_SUPP = 0x1021, ARCH_GET_XCOMP_PERM = 0x1022, ARCH_REQ_XCOMP_PERM = 0x1023,
+            ARCH_SHSTK_ENABLE = 0x5001, ARCH_SHSTK_DISABLE = 0x5002, ARCH_SHSTK_LOCK = 0x5003, ARCH_SHSTK_STATUS = 0x5005,
         ])),
     ),
     (
@@ -91,15 +92,15 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
     ),
     (
         Meaning::Compare,
-        names(rows!(+ [
-            KCMP_FILE = 0 / -1, KCMP_VM = 1 / -1, KCMP_FILES = 2 / -1, KCMP_FS = 3 / -1, KCMP_SIGHAND = 4 / -1, KCMP_IO = 5 / -1, KCMP_SYSVSEM = 6 / -1,
-            KCMP_EPOLL_TFD = 7 / -1,
+        names(rows!(+ whole [
+            KCMP_FILE = 0, KCMP_VM = 1, KCMP_FILES = 2, KCMP_FS = 3, KCMP_SIGHAND = 4, KCMP_IO = 5, KCMP_SYSVSEM = 6,
+            KCMP_EPOLL_TFD = 7,
         ])),
     ),
     (
         Meaning::Seccomp,
-        names(rows!(+ [
-            SECCOMP_SET_MODE_STRICT = 0 / -1, SECCOMP_SET_MODE_FILTER = 1 / -1, SECCOMP_GET_ACTION_AVAIL = 2 / -1, SECCOMP_GET_NOTIF_SIZES = 3 / -1,
+        names(rows!(+ whole [
+            SECCOMP_SET_MODE_STRICT = 0, SECCOMP_SET_MODE_FILTER = 1, SECCOMP_GET_ACTION_AVAIL = 2, SECCOMP_GET_NOTIF_SIZES = 3,
         ])),
     ),
     (

@@ -30,12 +30,13 @@ pub struct Family {
 }
 
 /// Rows of the headers' names: those of the bits of a mask (`& MASK MODULE [NAME, …]`), of one bit each (`bit MODULE […]`), of the whole number
-/// (`whole MODULE […]`), and of numbers that the crate of headers lacks (`+ [NAME = NUMBER / MASK, …]`).
+/// (`whole MODULE […]`), and of those that the crate of headers lacks: whole numbers (`+ whole [NAME = NUMBER, …]`) and others by their mask (`+ [NAME = NUMBER / MASK, …]`).
 macro_rules! rows {
     (
         $(& $mask:literal $from:ident [$($part:ident),* $(,)?])*
         $(bit $bits:ident [$($bit:ident),* $(,)?])?
         $(whole $wholes:ident [$($whole:ident),* $(,)?])*
+        $(+ whole [$($own_whole:ident = $own_value:literal),* $(,)?])?
         $(+ [$($own:ident = $number:literal / $own_mask:literal),* $(,)?])?
     ) => {
         &[
@@ -54,6 +55,7 @@ macro_rules! rows {
                 value: linux_raw_sys::$wholes::$whole as i64,
                 name: stringify!($whole),
             },)*)*
+            $($($crate::syscall::family::row::Row { mask: -1, value: $own_value, name: stringify!($own_whole) },)*)?
             $($($crate::syscall::family::row::Row { mask: $own_mask, value: $number, name: stringify!($own) },)*)?
         ]
     };

@@ -89,7 +89,7 @@ impl WorkFolder {
 }
 
 /// Why this process cannot trace, if it cannot.
-pub(crate) fn barred() -> Option<&'static str> {
+pub(crate) fn why_no_tracing() -> Option<&'static str> {
     static WHY: OnceLock<Option<String>> = OnceLock::new();
     let why = WHY.get_or_init(|| {
         let arguments = ["record", "-e", "syscalls:sys_enter_getppid", "--duration", "1ms"];
@@ -118,7 +118,7 @@ pub(crate) fn has(program: &str) -> bool {
 /// Ends the test, saying so, where this process may not trace.
 macro_rules! needs_tracing {
     () => {
-        if let Some(why) = crate::house::barred() {
+        if let Some(why) = crate::command::why_no_tracing() {
             eprintln!("skipped: {why}");
             return;
         }
