@@ -11,10 +11,19 @@ const ITEMS: &[&str] = &[
     "fn", "mod", "const", "static", "struct", "enum", "trait", "type", "union",
 ];
 
+/// Rooms so large that the page has a table of what is in them, like that of a crate.
+const LARGE_ROOMS: &[&str] = &["crates/kestrel/src/session"];
+
 /// Crates without a section, rooms that their crate's section does not name, and paths of what is not there.
 pub(super) fn map() -> Result<Vec<String>> {
     let (files, page) = (files()?, text("ARCHITECTURE.md"));
-    let mut broken = missing(&rooms(&files), &page);
+    let mut all = rooms(&files);
+    all.extend(
+        LARGE_ROOMS
+            .iter()
+            .map(|room| ((*room).to_owned(), inside(room, &files))),
+    );
+    let mut broken = missing(&all, &page);
     broken.extend(unknown_paths(&modules(&files), &page, text));
     Ok(broken)
 }
@@ -83,13 +92,23 @@ fn defines(text: &str, name: &str) -> bool {
     })
 }
 
-/// The crates' names with their top-level modules, `lib` left out.
+/// The files and folders of a room.
+fn inside(room: &str, files: &[String]) -> BTreeSet<String> {
+    let rest = files
+        .iter()
+        .filter_map(|file| file.strip_prefix(room)?.strip_prefix('/'));
+    let names = rest.filter_map(|rest| rest.split('/').next());
+    let names = names.map(|name| name.strip_suffix(".rs").unwrap_or(name));
+    names.filter(|name| *name != "mod").map(str::to_owned).collect()
+}
+
+/// The crates with their top-level modules, `lib` left out.
 fn rooms(files: &[String]) -> BTreeMap<String, BTreeSet<String>> {
     let mut rooms: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for file in files {
         let parts: Vec<&str> = file.split('/').collect();
         if let ["crates", name, "src", room, ..] = parts[..] {
-            let all = rooms.entry(name.to_owned()).or_default();
+            let all = rooms.entry(format!("crates/{name}")).or_default();
             let room = room.strip_suffix(".rs").unwrap_or(room);
             if room != "lib" {
                 all.insert(room.to_owned());
@@ -101,9 +120,8 @@ fn rooms(files: &[String]) -> BTreeMap<String, BTreeSet<String>> {
 
 fn missing(rooms: &BTreeMap<String, BTreeSet<String>>, page: &str) -> Vec<String> {
     let mut broken = Vec::new();
-    for (name, rooms) in rooms {
-        let heading = format!("crates/{name}");
-        let Some(section) = section(page, &heading) else {
+    for (heading, rooms) in rooms {
+        let Some(section) = section(page, heading) else {
             broken.push(format!("ARCHITECTURE.md does not name {heading}"));
             continue;
         };
@@ -155,6 +173,20 @@ mod tests {
                 "ARCHITECTURE.md does not name crates/b"
             ]
         );
+    }
+
+    #[test]
+    fn rooms_inside_a_large_room_have_rows() {
+        let files = [
+            "c/r/mod.rs",
+            "c/r/a.rs",
+            "c/r/b/mod.rs",
+            "c/r/b/x.rs",
+            "c/rest.rs",
+        ];
+        let rooms = BTreeMap::from([("c/r".to_owned(), inside("c/r", &files.map(str::to_owned)))]);
+        let page = "# Map\n### c/r — inside\n| `a` | | | |\n### other\n| `b` | | | |\n";
+        assert_eq!(missing(&rooms, page), ["ARCHITECTURE.md: c/r has no row for `b`"]);
     }
 
     #[test]
