@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 
 mod attaching;
+mod changelog;
 mod crates;
 mod files;
 mod floors;
@@ -39,6 +40,7 @@ const RULES: &[Rule] = &[
     ("reasons of dependencies", crates::reasons),
     ("module order", floors::floors),
     ("ARCHITECTURE.md", map::map),
+    ("CHANGELOG.md", changelog::changelog),
     ("links", links::links),
     ("words of loss", losses::losses),
     ("max and min", names::names),
