@@ -1,6 +1,9 @@
 //! The command lines that README.md and the pages of docs/ show, run in their order as a reader would who copies them: every line of an example that
 //! begins with a prompt. What a guest cannot run as it stands is in [`EXCEPTIONS`], with the reason.
 
+mod exceptions;
+
+use self::exceptions::EXCEPTIONS;
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,6 +20,8 @@ enum RunMode {
     Skip,
     /// With this in the place of that.
     With(&'static str, &'static str),
+    /// As this line: what the page leaves to its reader is filled in.
+    As(&'static str),
     /// Interrupted as soon as it has said this.
     Until(&'static str),
     /// Beside those that follow, once this file is there, until a line `kill` ends it.
@@ -26,219 +31,6 @@ enum RunMode {
     /// It ends with this code.
     Fails(i32),
 }
-
-/// What is not run as it stands: the page, how the line begins, how it is run, and why.
-const EXCEPTIONS: &[(&str, &str, RunMode, &str)] = &[
-    (
-        "imports.md",
-        "perf record",
-        RunMode::With("-- make", "-- sh -c 'sleep 0.1; sleep 0.1'"),
-        "guests have nothing to make",
-    ),
-    (
-        "imports.md",
-        "kestrel print --where",
-        RunMode::With(
-            "kestrel print",
-            "trace-cmd record -q -e sched:sched_switch -o trace.dat sleep 0.1 && kestrel print",
-        ),
-        "the reader's recording; that of LTTng in the line after it is one that the test brings",
-    ),
-    (
-        "exports.md",
-        "duckdb",
-        RunMode::Skip,
-        "Debian has no package of DuckDB; the tests of `convert` read Parquet by it",
-    ),
-    (
-        "live.md",
-        "kestrel top scheduler events",
-        RunMode::Skip,
-        "the picture of a view",
-    ),
-    (
-        "live.md",
-        "kestrel top -e",
-        RunMode::Until("@prio"),
-        "it goes on until Ctrl-C, as do the next two",
-    ),
-    (
-        "live.md",
-        "kestrel top 'sched:*'",
-        RunMode::Until("per second"),
-        "it goes on",
-    ),
-    (
-        "live.md",
-        "kestrel top -n 3",
-        RunMode::With("-n 3", "-n 1"),
-        "batches take time",
-    ),
-    (
-        "live.md",
-        "kestrel top -n 2",
-        RunMode::With("-n 2", "-n 1"),
-        "batches take time",
-    ),
-    (
-        "live.md",
-        "kestrel top",
-        RunMode::Until("per second"),
-        "it goes on",
-    ),
-    (
-        "live.md",
-        "kestrel run --live",
-        RunMode::Until("@["),
-        "it goes on",
-    ),
-    (
-        "small-files.md",
-        "kestrel record -e 'sched:*,raw_syscalls:*,kmem:*'",
-        RunMode::With("--duration 60", "--duration 1"),
-        "a minute is long",
-    ),
-    (
-        "small-files.md",
-        "kestrel record -e 'sched:*' -a --switch-output=1G",
-        RunMode::With("=1G", "=1G --duration 1"),
-        "it goes on",
-    ),
-    (
-        "small-files.md",
-        "kestrel record -e 'sched:*' -a --switch-output &",
-        RunMode::Skip,
-        "it goes on; the test `switching` of the command sends the signal",
-    ),
-    (
-        "small-files.md",
-        "kill -USR2",
-        RunMode::Skip,
-        "to the recording before it",
-    ),
-    (
-        "small-files.md",
-        "kestrel merge",
-        RunMode::Skip,
-        "these are recordings of the reader's; the test `switching` of the command merges its own",
-    ),
-    (
-        "small-files.md",
-        "kestrel print --from",
-        RunMode::With("12.5", "0.2"),
-        "the recording is short",
-    ),
-    (
-        "small-files.md",
-        "kestrel cut --from",
-        RunMode::With("12.5", "0.2"),
-        "the recording is short",
-    ),
-    (
-        "small-files.md",
-        "kestrel cut -e",
-        RunMode::With(" my.trace", ""),
-        "the recording of the first line",
-    ),
-    (
-        "small-files.md",
-        "kestrel export --to ctf",
-        RunMode::With(" small.trace", ""),
-        "the recording of the first line",
-    ),
-    (
-        "README.md",
-        "kestrel record -e 'sched:sched_switch,sys",
-        FIND,
-        "the reader's files",
-    ),
-    (
-        "README.md",
-        "kestrel agent --dumps",
-        RunMode::Until("listening"),
-        "it listens until it is interrupted",
-    ),
-    (
-        "tutorial.md",
-        "kestrel record -e 'sched:sched_switch,sys",
-        FIND,
-        "the reader's files",
-    ),
-    (
-        "tutorial.md",
-        "kestrel print big --format json",
-        RunMode::With("jq …", "cat"),
-        "guests have no jq",
-    ),
-    (
-        "tutorial.md",
-        "babeltrace2",
-        RunMode::Skip,
-        "guests have it only where it is what is compared with",
-    ),
-    (
-        "tutorial.md",
-        "kestrel trace -e 'sched:sched_switch /args.prev_pidd",
-        RunMode::Fails(2),
-        "the mistake that is shown",
-    ),
-    (
-        "system-calls.md",
-        "kestrel trace --syscalls -- cat /etc/hostname",
-        RunMode::Fails(1),
-        "the call that fails is shown",
-    ),
-    (
-        "ask-later.md",
-        "kestrel report -e 'sched:sched_switch { @[kstack]",
-        RunMode::Fails(2),
-        "the mistake that is shown",
-    ),
-    (
-        "tables-and-sessions.md",
-        "kestrel agent --dumps",
-        RunMode::Until("listening"),
-        "it listens until it is interrupted",
-    ),
-    (
-        "marks.md",
-        "kestrel record",
-        RunMode::Beside("deploy.trace/metadata"),
-        "a job of the reader's shell",
-    ),
-    (
-        "marks.md",
-        "kill -INT $!",
-        RunMode::Kill,
-        "a job of the reader's shell",
-    ),
-    (
-        "objects.md",
-        "clang",
-        RunMode::Skip,
-        "guests have no compiler: the host's made the objects",
-    ),
-    (
-        "objects.md",
-        "kestrel bpf run count.o",
-        RunMode::Until("Running"),
-        "it runs until it is interrupted",
-    ),
-    (
-        "objects.md",
-        "kestrel bpf run tools.o #",
-        RunMode::Until("Running"),
-        "it runs until it is interrupted",
-    ),
-    (
-        "objects.md",
-        "kestrel bpf run tools.o on_open",
-        RunMode::Until("Running"),
-        "it runs until it is interrupted",
-    ),
-];
-
-const FIND: RunMode = RunMode::With("find …", "find /bin -name sh");
 
 /// How long a line may take, in a guest whose processors are emulated.
 const LIMIT: Duration = Duration::from_secs(200);
@@ -344,19 +136,38 @@ impl Page {
     /// # Panics
     /// When one does not end as it should, or one of [`EXCEPTIONS`] is none of a line of the page.
     pub fn run(&self, at_least: usize) {
-        let commands = commands(self.text);
-        assert!(commands.len() >= at_least, "{}: {commands:?}", self.name);
-        let exceptions = || EXCEPTIONS.iter().filter(|(page, ..)| *page == self.name);
+        self.run_all(self.name, &commands(self.text), at_least);
+    }
+
+    /// Runs the commands in the last column of its tables in their order, at least so many, and takes away what they leave.
+    ///
+    /// # Panics
+    /// As [`Page::run`].
+    pub fn run_tables(&self, at_least: usize) {
+        self.run_all(
+            &format!("{}, tables", self.name),
+            &table_commands(self.text),
+            at_least,
+        );
+    }
+
+    fn run_all(&self, name: &str, commands: &[(usize, String)], at_least: usize) {
+        assert!(commands.len() >= at_least, "{name}: {commands:?}");
+        let exceptions = || EXCEPTIONS.iter().filter(|(page, ..)| *page == name);
+        let row_of = |line: &str| exceptions().find(|(_, begin, ..)| squeezed(line).starts_with(begin));
         for (_, begin, ..) in exceptions() {
-            let stands = commands.iter().any(|(_, line)| squeezed(line).starts_with(begin));
-            assert!(stands, "{}: no line begins with `{begin}`", self.name);
+            let mut rows = commands.iter().filter_map(|(_, line)| row_of(line));
+            let stands = rows.any(|(_, other, ..)| begin == other);
+            assert!(
+                stands,
+                "{name}: no line begins with `{begin}`, or an earlier row has it"
+            );
         }
         let mut beside = None;
-        for (number, line) in &commands {
+        for (number, line) in commands {
             let begun = Instant::now();
             let place = format!("{}:{number}", self.name);
-            let row = exceptions().find(|(_, begin, ..)| squeezed(line).starts_with(begin));
-            match row {
+            match row_of(line) {
                 None => self.ends(&place, self.start(line), line, 0),
                 Some((.., RunMode::Skip, why)) => {
                     println!("{place}: not run ({why}): {line}");
@@ -370,6 +181,7 @@ impl Page {
                     let line = line.replace(from, to);
                     self.ends(&place, self.start(&line), &line, 0);
                 }
+                Some((.., RunMode::As(line), _)) => self.ends(&place, self.start(line), line, 0),
                 Some((.., RunMode::Fails(code), _)) => self.ends(&place, self.start(line), line, *code),
                 Some((.., RunMode::Until(word), _)) => {
                     let child = self.start(&format!("exec {line}"));
@@ -398,7 +210,7 @@ impl Page {
             }
             println!("{place}: {:.1} s: {line}", begun.elapsed().as_secs_f64());
         }
-        assert!(beside.is_none(), "{}: something still runs", self.name);
+        assert!(beside.is_none(), "{name}: something still runs");
         let _ = crate::kestrel(&["stop", "--all"]);
         for left in [&*self.folder, Path::new("/var/lib/kestrel")] {
             let _ = fs::remove_dir_all(left);
@@ -514,6 +326,20 @@ fn commands(text: &str) -> Vec<(usize, String)> {
     all
 }
 
+/// The commands in the last columns of a page's tables with their lines' numbers.
+fn table_commands(text: &str) -> Vec<(usize, String)> {
+    let rows = (1..).zip(text.lines()).filter_map(|(number, line)| {
+        let cells = line.strip_prefix("| ")?.strip_suffix(" |")?;
+        Some((number, cells.rsplit_once(" | ")?.1))
+    });
+    rows.flat_map(|(number, cell)| {
+        let words = cell.split('`').skip(1).step_by(2);
+        let commands = words.filter(|word| word.starts_with("kestrel "));
+        commands.map(move |command| (number, command.to_owned()))
+    })
+    .collect()
+}
+
 /// The examples of a page: indented and fenced blocks, their lines numbered and without the indentation.
 fn blocks(text: &str) -> Vec<Vec<(usize, String)>> {
     let mut blocks = vec![Vec::new()];
@@ -543,6 +369,13 @@ fn blocks(text: &str) -> Vec<Vec<(usize, String)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_of_tables_are_in_the_last_column() {
+        let text = "| you know | here |\n|---|---|\n| `kestrel x` | `kestrel a`, the same; `kestrel b` ([c](c.md)), `-d` |\n| e | |\n";
+        let found = [(3, "kestrel a".to_owned()), (3, "kestrel b".to_owned())];
+        assert_eq!(table_commands(text), found);
+    }
 
     #[test]
     fn commands_are_what_follows_a_prompt() {

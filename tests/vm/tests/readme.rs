@@ -1,4 +1,4 @@
-//! The command lines that a reader meets first: those of README.md and of the tutorial.
+//! The command lines that a reader meets first: those of README.md.
 
 use vm_tests::pages::Page;
 
@@ -8,8 +8,12 @@ fn commands_of_the_readme_run() {
 }
 
 #[test]
-fn commands_of_the_tutorial_run() {
-    let page = Page::of("tutorial.md");
-    page.script("deploy", "sleep 0.1");
-    page.run(12);
+fn commands_of_the_table_of_what_readers_know_run() {
+    let page = Page::of("README.md");
+    page.write("script.bt", "begin { exit() }\n");
+    page.write(
+        "table.kst",
+        "table main { sched:sched_process_exit { record() } }\n",
+    );
+    page.run_tables(20);
 }

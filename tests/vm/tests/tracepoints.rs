@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use vm_tests::pages::Page;
 use vm_tests::recording::{Record, record_command};
 use vm_tests::{Run, kestrel, run, shell};
 
@@ -379,4 +380,24 @@ fn the_fork_of_the_documentation_is_the_same_in_user_space() {
         .find(|line| line.starts_with("comm=fork "))
         .unwrap_or_else(|| panic!("{out}{err}"));
     assert_eq!(shape(kernels), shape(lines[0]));
+}
+
+/// Puts a program of the guest where the lines of a page run it as `./NAME`.
+fn copy_program(page: &Page, program: &str) {
+    let found = run("sh", &["-c", &format!("command -v {program}")]).success();
+    page.copy(found.trim(), program);
+}
+
+#[test]
+fn commands_of_the_page_about_tracepoints_run() {
+    let page = Page::of("tracepoints.md");
+    copy_program(&page, "server");
+    page.run(4);
+}
+
+#[test]
+fn commands_of_the_page_about_tracepoints_in_detail_run() {
+    let page = Page::of("tracepoints-in-detail.md");
+    copy_program(&page, "shop");
+    page.run(4);
 }
