@@ -56,7 +56,7 @@ struct CargoTarget {
 /// The cargo that runs us.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(crate::workspace()).stdin(Stdio::null());
+    cargo.current_dir(crate::workspace::root()).stdin(Stdio::null());
     // Set where all tests run, for cargo's own build of these chores.
     cargo.env_remove(WRAPPER).env_remove(CLIPPY_ARGS);
     cargo
@@ -107,7 +107,7 @@ fn build_with(profile: Profile, arguments: &[&str], rustc: &[&str]) -> Result<Ve
             "--message-format=json-render-diagnostics",
         ])
         .arg("--target-dir")
-        .arg(crate::workspace().join("target/guest"))
+        .arg(crate::workspace::root().join("target/guest"))
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         // Warnings are clippy's business; here they would be told at every run.
         .env("RUSTFLAGS", "-C target-feature=+crt-static -A warnings");
@@ -118,7 +118,7 @@ fn build_with(profile: Profile, arguments: &[&str], rustc: &[&str]) -> Result<Ve
             if LINTS.load(Ordering::Relaxed) {
                 lint(
                     &mut cargo,
-                    crate::workspace().join("xtask/lint-guest-tests").as_ref(),
+                    crate::workspace::root().join("xtask/lint-guest-tests").as_ref(),
                 );
             }
             cargo
@@ -322,7 +322,7 @@ pub(crate) fn guest_tests(file: Option<&str>) -> Result<Vec<Executable>> {
 
 /// The names of a package's files of tests, as cargo finds them.
 fn files(package: &str) -> Result<Vec<String>> {
-    let folder = crate::workspace().join(package).join("tests");
+    let folder = crate::workspace::root().join(package).join("tests");
     let mut names = Vec::new();
     for entry in fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))? {
         let path = entry?.path();

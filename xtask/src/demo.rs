@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         .iter()
         .find(|program| program.name == "kestrel")
         .context("cargo built no kestrel")?;
-    let trace = crate::workspace().join("target/demo");
+    let trace = crate::workspace::root().join("target/demo");
     let _ = fs::remove_dir_all(&trace);
     let why_not = if options.guest {
         Err("a guest was asked for".to_owned())

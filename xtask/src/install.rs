@@ -77,7 +77,7 @@ pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
 
 /// The folder with [`READERS`], for Python's path. Without them tests are skipped, and say so.
 pub(crate) fn readers() -> Result<PathBuf> {
-    let folder = crate::workspace().join("target/readers");
+    let folder = crate::workspace::root().join("target/readers");
     if folder.join("duckdb").exists() {
         return Ok(folder);
     }

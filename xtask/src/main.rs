@@ -1,10 +1,7 @@
 //! The project's own chores: guests, tests, benchmarks, demo, tidy. One file per command; this one only lists them.
 #![forbid(unsafe_code)]
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -29,6 +26,7 @@ mod try_objects;
 mod verdict;
 mod vm;
 mod vm_test;
+mod workspace;
 
 /// The project's own chores.
 #[derive(Debug, Parser)]
@@ -81,13 +79,4 @@ fn main() -> ExitCode {
         eprintln!("xtask: {error:#}");
         ExitCode::FAILURE
     })
-}
-
-/// The repository's root: where this program was compiled, unless cargo says otherwise.
-fn workspace() -> PathBuf {
-    let package = std::env::var_os("CARGO_MANIFEST_DIR")
-        .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
-    package
-        .parent()
-        .map_or_else(|| package.clone(), Path::to_path_buf)
 }

@@ -42,8 +42,8 @@ pub(crate) fn compile() -> Result<Vec<PathBuf>> {
 
 fn compile_now() -> Result<Vec<PathBuf>> {
     install::ensure(install::COMPILER)?;
-    let sources = crate::workspace().join("tests/vm/objects");
-    let target = crate::workspace().join("target/guest/objects");
+    let sources = crate::workspace::root().join("tests/vm/objects");
+    let target = crate::workspace::root().join("target/guest/objects");
     fs::create_dir_all(&target)?;
     let mut objects = Vec::new();
     for entry in fs::read_dir(&sources).with_context(|| format!("list {}", sources.display()))? {

@@ -206,7 +206,7 @@ fn guest_side(notes: &mut Notes) -> Result<Tally> {
     let program = programs.iter().find(ours).context("cargo built no vm_tests")?;
     let mut command = Command::new(&program.path);
     // Where cargo runs them.
-    command.current_dir(crate::workspace().join("tests/vm"));
+    command.current_dir(crate::workspace::root().join("tests/vm"));
     Ok(count(command.arg("--show-output"), "vm-tests --lib")?.tell(notes))
 }
 

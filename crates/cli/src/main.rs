@@ -61,7 +61,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write};
 use std::process::ExitCode;
 
-/// A kernel state tracer: probes, tracepoints, event mask tables.
+/// A kernel tracer: tracepoints, probes and bpftrace programs, recorded or always on.
 #[derive(Parser, Debug)]
 #[command(name = "kestrel", bin_name = "kestrel", version, disable_help_subcommand = true, after_help = help_footer())]
 struct Arguments {
@@ -93,9 +93,13 @@ fn definition() -> clap::Command {
     let Some(wait) = wait.cloned().map(|wait| wait.hide(true)) else {
         return whole;
     };
-    command::WITHOUT_SESSIONS.iter().fold(whole, |whole, name| {
-        whole.mut_subcommand(name, |command| command.arg(wait.clone()))
-    })
+    // All at once: changed one by one, these would come last in manual pages.
+    whole.mut_subcommands(
+        |command| match command::WITHOUT_SESSIONS.contains(&command.get_name()) {
+            true => command.arg(wait.clone()),
+            false => command,
+        },
+    )
 }
 
 /// Parses a command line.

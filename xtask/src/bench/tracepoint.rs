@@ -48,7 +48,7 @@ pub(crate) fn run(_: &Options) -> Result<ExitCode> {
         build.status().context("run cargo")?.success(),
         "the bench's program does not build"
     );
-    let program = crate::workspace().join("target/bench-tracepoint/release/kestrel-bench-tracepoint");
+    let program = crate::workspace::root().join("target/bench-tracepoint/release/kestrel-bench-tracepoint");
     let mut program = Command::new(program);
     program.arg(folder.path()).stdin(Stdio::null());
     if let Some(lttng) = &lttng {

@@ -309,7 +309,7 @@ impl Guest {
     /// Keeps the kernel's log in `target/vm` and returns its path and the part that tells of the end.
     pub(crate) fn keep_log(&mut self) -> Result<(PathBuf, String)> {
         let log = self.machine.log();
-        let folder = crate::workspace().join("target/vm");
+        let folder = crate::workspace::root().join("target/vm");
         fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
         let now = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)?

@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         "{} has {size} bytes: more than {LARGEST}",
         kestrel.display()
     );
-    let out = crate::workspace().join("target/dist");
+    let out = crate::workspace::root().join("target/dist");
     fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
     let epoch = epoch()?;
     let [tar, deb] = [archive(&kestrel, &out, &epoch)?, package(&kestrel, &out, &epoch)?];
@@ -84,7 +84,7 @@ fn epoch() -> Result<String> {
         return Ok(epoch);
     }
     let time = run_in(
-        &crate::workspace(),
+        &crate::workspace::root(),
         "git",
         &["log".as_ref(), "-1".as_ref(), "--format=%ct".as_ref()],
         None,
@@ -173,7 +173,7 @@ fn files_of_debian(kestrel: &Path, epoch: &str) -> Result<Vec<Item>> {
         };
         files.push(Item::new(folder.join(name), item.bytes).compressed()?);
     }
-    let mit = String::from_utf8(super::read(&crate::workspace().join("LICENSE-MIT"))?)?;
+    let mit = String::from_utf8(super::read(&crate::workspace::root().join("LICENSE-MIT"))?)?;
     let mit: Vec<String> = mit
         .lines()
         .map(|line| {
@@ -206,7 +206,7 @@ fn files_of_debian(kestrel: &Path, epoch: &str) -> Result<Vec<Item>> {
 
 /// A file of `dist/debian`.
 fn source(name: &str) -> Result<String> {
-    let path = crate::workspace().join("dist/debian").join(name);
+    let path = crate::workspace::root().join("dist/debian").join(name);
     fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
 }
 

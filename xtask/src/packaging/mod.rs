@@ -88,7 +88,7 @@ fn items(kestrel: &Path, bin: &Path) -> Result<Vec<Item>> {
     for (shell, path) in SHELLS {
         items.push(Item::new(*path, man::completions(kestrel, shell)?));
     }
-    let unit = String::from_utf8(read(&crate::workspace().join(UNIT))?).context("read the unit")?;
+    let unit = String::from_utf8(read(&crate::workspace::root().join(UNIT))?).context("read the unit")?;
     let unit = unit.replace(UNIT_BIN, &format!("{}/", bin.display()));
     items.push(Item::new("lib/systemd/system/kestrel-agent.service", unit));
     Ok(items)
@@ -98,12 +98,12 @@ fn items(kestrel: &Path, bin: &Path) -> Result<Vec<Item>> {
 fn documents(folder: &str) -> Result<Vec<Item>> {
     let mut items = Vec::new();
     for name in DOCUMENTS {
-        let bytes = read(&crate::workspace().join(name))?;
+        let bytes = read(&crate::workspace::root().join(name))?;
         items.push(Item::new(Path::new(folder).join(name), bytes));
     }
-    for name in names(&crate::workspace().join("docs"))? {
+    for name in names(&crate::workspace::root().join("docs"))? {
         let page = Path::new("docs").join(name);
-        let bytes = read(&crate::workspace().join(&page))?;
+        let bytes = read(&crate::workspace::root().join(&page))?;
         items.push(Item::new(Path::new(folder).join(page), bytes));
     }
     items.push(Item::new(

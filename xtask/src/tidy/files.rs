@@ -28,7 +28,7 @@ const LONGEST: usize = 600;
 pub(super) fn files() -> Result<Vec<String>> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
-        .current_dir(crate::workspace())
+        .current_dir(crate::workspace::root())
         .output()
         .context("run git ls-files")?;
     ensure!(
@@ -36,7 +36,7 @@ pub(super) fn files() -> Result<Vec<String>> {
         "git ls-files: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let root = crate::workspace();
+    let root = crate::workspace::root();
     let names = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok(names
         .lines()
@@ -46,7 +46,7 @@ pub(super) fn files() -> Result<Vec<String>> {
 }
 
 pub(super) fn text(file: &str) -> String {
-    let bytes = fs::read(crate::workspace().join(file)).unwrap_or_default();
+    let bytes = fs::read(crate::workspace::root().join(file)).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -107,7 +107,7 @@ pub(super) fn drawers() -> Result<Vec<String>> {
 
 /// Files too large for a repository of sources, and files of Rust too long for one subject.
 pub(super) fn sizes() -> Result<Vec<String>> {
-    let size = |file: &String| fs::metadata(crate::workspace().join(file)).map_or(0, |file| file.len());
+    let size = |file: &String| fs::metadata(crate::workspace::root().join(file)).map_or(0, |file| file.len());
     let broken = files()?
         .into_iter()
         .map(|file| (size(&file), file))

@@ -18,16 +18,27 @@ pub(super) fn floors() -> Result<Vec<String>> {
     let all = rust()?;
     let mut crates: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for (file, text) in all {
-        let parts: Vec<&str> = file.splitn(4, '/').collect();
-        if let ["crates", name, "src", rest] = parts[..]
-            && !rest.ends_with("tests.rs")
-        {
-            let sources = format!("crates/{name}/src/");
-            crates.entry(sources).or_default().push((rest.to_owned(), text));
+        if let Some((sources, rest)) = place(&file) {
+            let files = crates.entry(sources.to_owned()).or_default();
+            files.push((rest.to_owned(), text));
         }
     }
     Ok(broken_in(&crates))
 }
+
+/// The folder of sources that a file is in, and its place there; none of tests, of examples, and of programs beside a library.
+fn place(file: &str) -> Option<(&str, &str)> {
+    let at = file.find("/src/")? + "/src/".len();
+    let (sources, rest) = file.split_at(at);
+    let is_package = match sources.split('/').collect::<Vec<_>>()[..] {
+        ["crates", _, "src", ""] => true,
+        _ => PACKAGES.contains(&sources),
+    };
+    (is_package && !rest.ends_with("tests.rs") && !rest.starts_with("bin/")).then_some((sources, rest))
+}
+
+/// Packages outside of `crates`.
+const PACKAGES: [&str; 2] = ["tests/vm/src/", "xtask/src/"];
 
 /// What is wrong in these crates' files, by the folders of their sources.
 fn broken_in(crates: &BTreeMap<String, Vec<(String, String)>>) -> Vec<String> {
@@ -36,16 +47,13 @@ fn broken_in(crates: &BTreeMap<String, Vec<(String, String)>>) -> Vec<String> {
         let house = House::new(files);
         if let Some(order) = ORDERS.iter().find(|order| order.sources == sources) {
             broken.extend(house.upward(order));
-        } else if sources != OF_TESTS {
+        } else {
             broken.push(format!("{sources} has no order of rooms"));
         }
         broken.extend(house.circles(sources));
     }
     broken
 }
-
-/// Helpers of tests: files beside each other.
-const OF_TESTS: &str = "crates/testkit/src/";
 
 /// One crate's files as modules.
 struct House {
@@ -233,11 +241,7 @@ mod tests {
 
     #[test]
     fn every_crate_has_an_order_and_every_room_a_place_in_it() {
-        let crates = [
-            ("crates/new/src/", "a.rs"),
-            ("crates/layout/src/", "a.rs"),
-            (OF_TESTS, "a.rs"),
-        ];
+        let crates = [("crates/new/src/", "a.rs"), ("crates/layout/src/", "a.rs")];
         let crates = crates.map(|(sources, file)| {
             let text = "use crate::attic::X;\n".to_owned();
             (
@@ -253,6 +257,21 @@ mod tests {
                 "crates/new/src/ has no order of rooms"
             ]
         );
+    }
+
+    #[test]
+    fn files_of_packages_outside_of_crates_have_an_order_too() {
+        let xtask = ("xtask/src/", "guest/mod.rs");
+        assert_eq!(place("xtask/src/guest/mod.rs"), Some(xtask));
+        assert_eq!(place("crates/a/src/b.rs"), Some(("crates/a/src/", "b.rs")));
+        for file in [
+            "tests/vm/src/bin/x.rs",
+            "crates/a/src/tests.rs",
+            "crates/a/tests/b.rs",
+            "fuzz/src/a.rs",
+        ] {
+            assert_eq!(place(file), None, "{file}");
+        }
     }
 
     #[test]

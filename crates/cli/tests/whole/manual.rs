@@ -47,6 +47,30 @@ fn said(program: &str, arguments: &[&str], page: &Path) -> Option<String> {
 }
 
 #[test]
+fn pages_list_commands_in_the_order_of_help() {
+    let place = WorkFolder::new();
+    let mut all = Vec::new();
+    commands(&place, &[], &mut all);
+    let first = |name: &&String| name.matches('-').count() == 1;
+    let helped: Vec<&String> = all.iter().filter(first).collect();
+    let pages = pages(&place);
+    let (_, page) = pages.iter().find(|(name, _)| name == "kestrel").unwrap();
+    let list = page
+        .split(".SH COMMANDS")
+        .nth(1)
+        .unwrap()
+        .split(".SH")
+        .next()
+        .unwrap();
+    let list = list.replace('\\', "").replace("fB", "").replace("fR", "");
+    let places: Vec<usize> = helped
+        .iter()
+        .map(|name| list.find(&format!("\n{name}(1)")).expect(name))
+        .collect();
+    assert!(places.is_sorted(), "{helped:?}: {list}");
+}
+
+#[test]
 fn every_command_has_a_page() {
     let place = WorkFolder::new();
     let mut commands_of_help = Vec::new();

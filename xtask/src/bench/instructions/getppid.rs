@@ -1,6 +1,6 @@
 //! The base that the other rows are read against: a system call that does next to nothing, with nothing attached.
 
-use super::Row;
+use super::row::Row;
 
 pub(super) const ROW: Row = Row {
     name: "getppid",

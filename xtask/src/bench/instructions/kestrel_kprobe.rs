@@ -1,6 +1,6 @@
 //! Ours: the same call with a recorded kprobe: time, pid, tid and three arguments.
 
-use super::{Limit, Row};
+use super::row::{Limit, Row};
 
 pub(super) const ROW: Row = Row {
     name: "kestrel-kprobe",

@@ -1,6 +1,6 @@
 //! `null-write` while marks are recorded: a write that only passes the function which marks are recorded at.
 
-use super::Row;
+use super::row::Row;
 
 pub(super) const ROW: Row = Row {
     name: "kestrel-mark",

@@ -1,6 +1,6 @@
 //! Ours: the same call with its entry recorded by a table of a persistent session, into a buffer that overwrites the oldest.
 
-use super::Row;
+use super::row::Row;
 
 pub(super) const ROW: Row = Row {
     name: "kestrel-table",

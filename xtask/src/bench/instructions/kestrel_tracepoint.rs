@@ -1,6 +1,6 @@
 //! `getppid` with its entry tracepoint recorded by Kestrel.
 
-use super::Row;
+use super::row::Row;
 
 pub(super) const ROW: Row = Row {
     name: "kestrel-tracepoint",

@@ -10,12 +10,12 @@ use std::{
     process::ExitCode,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
-    time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 
+use self::row::{Limit, Row};
 use crate::{
     artifact::{self, Base},
     guest::{GuestSpec, GuestTemplate},
@@ -31,6 +31,7 @@ mod kestrel_tracepoint;
 mod null_write;
 mod number;
 mod own_event;
+mod row;
 mod tracefs_kprobe;
 mod tracefs_tracepoint;
 
@@ -39,46 +40,6 @@ const SERIES: &str = "6.12";
 
 /// The largest difference to the file that passes.
 const TOLERANCE: f64 = 0.01;
-
-/// One cost: a shell line in a fresh guest whose last word on standard output is the number.
-struct Row {
-    name: &'static str,
-    about: &'static str,
-    /// The row whose cost is taken off: what is left is the cost of an event.
-    baseline: Option<&'static str>,
-    /// What we promise of an event.
-    limit: Option<Limit>,
-    command: &'static str,
-}
-
-impl Row {
-    /// Whether something of ours runs in it.
-    fn is_ours(&self) -> bool {
-        self.command.contains("kestrel ")
-    }
-
-    /// Runs it in a guest.
-    fn cost(&self, base: &Base, stable: &GuestTemplate) -> Result<u64> {
-        let mut guest = stable.guest()?;
-        for program in &base.programs {
-            guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
-        }
-        let out = guest
-            .output(&["sh", "-c", self.command], Duration::from_secs(60))
-            .context(self.name)?;
-        let cost = out.split_whitespace().last().and_then(|word| word.parse().ok());
-        cost.with_context(|| format!("bench {}: a number in {out:?}", self.name))
-    }
-}
-
-/// What an event costs at most.
-#[derive(Clone, Copy, Debug)]
-enum Limit {
-    /// This much of what it costs in the row named.
-    Ratio(f64, &'static str),
-    /// A number of instructions.
-    Instructions(u64),
-}
 
 /// Everything measured, in the order in which it is printed.
 const ROWS: &[Row] = &[
@@ -142,7 +103,7 @@ pub(crate) fn check() -> Result<Tally> {
 }
 
 fn file() -> PathBuf {
-    crate::workspace().join("tests/vm/instructions.tsv")
+    crate::workspace::root().join("tests/vm/instructions.tsv")
 }
 
 /// Guests at a time.

@@ -1,6 +1,6 @@
 //! Baseline of `kestrel-mark`: a bare write to /dev/null, with nothing attached.
 
-use super::Row;
+use super::row::Row;
 
 pub(super) const ROW: Row = Row {
     name: "null-write",

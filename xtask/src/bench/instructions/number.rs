@@ -1,6 +1,6 @@
 //! Baseline of a program's own events: a function that adds to a number 100 times.
 
-use super::Row;
+use super::row::Row;
 
 pub(super) const ROW: Row = Row {
     name: "number",

@@ -1,6 +1,6 @@
 //! `number` with 100 events of kestrel-tracepoint that have no listener.
 
-use super::{Limit, Row};
+use super::row::{Limit, Row};
 
 pub(super) const ROW: Row = Row {
     name: "own-event-off",

@@ -1,6 +1,6 @@
 //! A peer: the same call with its entry tracepoint recorded into the tracefs ring.
 
-use super::Row;
+use super::row::Row;
 
 pub(super) const ROW: Row = Row {
     name: "tracefs-tracepoint",
