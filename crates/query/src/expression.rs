@@ -38,14 +38,16 @@ pub(crate) fn parsed(text: &str) -> Result<ast::Expr> {
 
 /// Binds an expression to all events that have its fields.
 ///
-/// A trace has many kinds of events, so one that lacks a field is no error; an expression that means something at none of them is.
+/// A trace has many kinds of events, so one that lacks a field is no error; an expression that means something at none of them is. One that is wrong at some
+/// events, where a field is of another type than at the others, has a warning that names them: their records are left out.
 pub(crate) fn at_events<'e, T>(
     text: &str,
     events: impl IntoIterator<Item = &'e EventClass>,
     mut bind: impl FnMut(&EventClass) -> bind::Bound<T>,
 ) -> Result<(ByEvent<T>, Vec<Diagnostic>)> {
     let (mut bound, mut warnings) = (Vec::new(), Vec::new());
-    let (mut wrong, mut missing, mut any, mut fields) = (None, None, false, BTreeSet::new());
+    let (mut missing, mut any, mut fields) = (None, false, BTreeSet::new());
+    let mut wrong: Vec<(Diagnostic, Vec<&str>)> = Vec::new();
     for event in events {
         fields.extend(event.layout.fields().iter().map(|field| field.name.as_str()));
         match bind(event) {
@@ -62,19 +64,47 @@ pub(crate) fn at_events<'e, T>(
                     }
                 }
             }
-            Err(NoMeaning::Wrong(diagnostic)) => wrong = wrong.or(Some(diagnostic)),
+            Err(NoMeaning::Wrong(diagnostic)) => {
+                match wrong.iter_mut().find(|(known, _)| *known == diagnostic) {
+                    Some((_, names)) => names.push(&event.name),
+                    None => wrong.push((diagnostic, vec![&event.name])),
+                }
+            }
             Err(NoMeaning::Field(name)) => missing = missing.or(Some(name)),
         }
     }
-    if any || (wrong.is_none() && missing.is_none()) {
+    if any || (wrong.is_empty() && missing.is_none()) {
+        warnings.extend(
+            wrong
+                .iter()
+                .map(|(diagnostic, names)| left_out(diagnostic, names)),
+        );
         return Ok((ByEvent(bound), warnings));
     }
-    let found = wrong.or_else(|| missing.map(|name| no_field(&name, &fields)));
+    let first = wrong.into_iter().next().map(|(diagnostic, _)| diagnostic);
+    let found = first.or_else(|| missing.map(|name| no_field(&name, &fields)));
     Err(Error::Expression {
         text: text.to_owned(),
         found: found.into_iter().collect(),
     })
 }
+
+/// A warning that an expression is wrong at these events.
+fn left_out(wrong: &Diagnostic, names: &[&str]) -> Diagnostic {
+    let others = match names.len().saturating_sub(FEW) {
+        0 => String::new(),
+        others => format!(" and {others} others"),
+    };
+    let events = names[..names.len().min(FEW)].join(", ");
+    let message = format!(
+        "{} at {events}{others}: their records are left out",
+        wrong.message
+    );
+    Diagnostic::warning(wrong.span, message)
+}
+
+/// Names of events that a warning has.
+const FEW: usize = 4;
 
 /// Names of fields that a sentence has.
 const SHOWN: usize = 40;
@@ -159,5 +189,53 @@ impl Predicate {
         };
         let code = self.code.at(record.event.id);
         code.is_some_and(|code| code.value(&subject) != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kestrel_trace::event::EventId;
+    use kestrel_trace::layout::{Base, FieldType, Layout};
+
+    fn event(id: u16, name: &str, ty: FieldType) -> EventClass {
+        EventClass {
+            id: EventId(id),
+            name: name.into(),
+            kind: "tracepoint".into(),
+            layout: Layout::new([("x".to_owned(), ty)]),
+            action: None,
+            print: None,
+        }
+    }
+
+    #[test]
+    fn events_at_which_an_expression_is_wrong_are_named_once() {
+        let number = FieldType::Integer {
+            size: 4,
+            signed: true,
+            base: Base::Decimal,
+        };
+        let mut events = vec![event(0, "s:text", FieldType::CharArray { size: 16 })];
+        let names = ["n:a", "n:b", "n:c", "n:d", "n:e", "n:f"];
+        events.extend((1..).zip(names).map(|(id, name)| event(id, name, number.clone())));
+        let predicate = Predicate::new("x != \"zzz\"", &events).unwrap();
+        let messages: Vec<&str> = predicate
+            .warnings()
+            .iter()
+            .map(|it| it.message.as_str())
+            .collect();
+        let [message] = messages[..] else {
+            panic!("{messages:?}")
+        };
+        let end = " at n:a, n:b, n:c, n:d and 2 others: their records are left out";
+        assert!(message.ends_with(end), "{message}");
+        // An event without the field is none at which it is wrong.
+        let without_field = EventClass {
+            layout: Layout::new([]),
+            ..event(1, "o:none", FieldType::Bool)
+        };
+        let predicate = Predicate::new("x != \"zzz\"", [&events[0], &without_field]).unwrap();
+        assert_eq!(predicate.warnings(), []);
     }
 }

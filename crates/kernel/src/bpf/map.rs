@@ -389,14 +389,15 @@ impl Map {
     }
 
     /// All keys with their elements, as they were at some time during the call (programs may write meanwhile). Uses batches where
-    /// the kernel has them for this kind.
+    /// the kernel has them for this kind; where it has none, a key may come twice, as a walk begins anew where its place was deleted.
     ///
     /// # Errors
     /// [`Error::System`].
     pub fn entries(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        match self.batch(Command::MapLookupBatch) {
-            Err(error) if error.errno().is_some_and(lacks_batches) => self.walk(),
-            other => other,
+        let mut entries = Vec::new();
+        match self.batch(Command::MapLookupBatch, &mut entries) {
+            Err(error) if entries.is_empty() && error.errno().is_some_and(lacks_batches) => self.walk(),
+            other => other.map(|()| entries),
         }
     }
 
@@ -405,9 +406,11 @@ impl Map {
     /// # Errors
     /// [`Error::System`].
     pub fn drain(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        match self.batch(Command::MapLookupAndDeleteBatch) {
+        let mut taken = Vec::new();
+        match self.batch(Command::MapLookupAndDeleteBatch, &mut taken) {
+            // What earlier batches took out is in no map any more: a reader that comes again is told what is wrong by the first one.
+            Err(_) if !taken.is_empty() => Ok(taken),
             Err(error) if error.errno().is_some_and(lacks_batches) => {
-                let mut taken = Vec::new();
                 for (key, _) in self.walk()? {
                     if let Some(value) = self.take(&key)? {
                         taken.push((key, value));
@@ -415,11 +418,11 @@ impl Map {
                 }
                 Ok(taken)
             }
-            other => other,
+            other => other.map(|()| taken),
         }
     }
 
-    /// Key by key. Bounded, as a hash restarts after a key deleted meanwhile.
+    /// Key by key. Bounded, as a hash restarts after a key deleted meanwhile: one that was read before may come again then.
     fn walk(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut entries = Vec::new();
         let mut key = self.next_key(None)?;
@@ -434,7 +437,8 @@ impl Map {
         Ok(entries)
     }
 
-    fn batch(&self, command: Command) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    /// Batch by batch; where a later one fails, what the earlier ones gave stands in `entries`.
+    fn batch(&self, command: Command, entries: &mut Vec<(Vec<u8>, Vec<u8>)>) -> Result<()> {
         let key_size = self.info.key_size as usize;
         if key_size == 0 || self.element == 0 {
             return Err(self.error("read in batches from the map", Errno::EINVAL));
@@ -442,7 +446,6 @@ impl Map {
         let mut room = (self.info.entries as usize).min(BATCH);
         // The kernel's place marker: 4 bytes or a key, whichever the kind uses.
         let (mut here, mut next) = (vec![0u8; key_size.max(8)], vec![0u8; key_size.max(8)]);
-        let mut entries = Vec::new();
         let mut first = true;
         loop {
             let (mut keys, mut values) = (vec![0u8; key_size * room], vec![0u8; self.element * room]);
@@ -474,7 +477,7 @@ impl Map {
                 .take(found);
             entries.extend(pairs.map(|(key, value)| (key.to_vec(), value.to_vec())));
             if ended {
-                return Ok(entries);
+                return Ok(());
             }
             std::mem::swap(&mut here, &mut next);
             first = false;
@@ -502,5 +505,5 @@ const BATCH: usize = 4096;
 
 /// The answers of kernels without batches for a kind: `EINVAL` (unknown command), `ENOTSUPP` (not for this kind).
 fn lacks_batches(errno: Errno) -> bool {
-    matches!(errno.0, libc::EINVAL | 524 | libc::EOPNOTSUPP)
+    matches!(errno, Errno::EINVAL | Errno::ENOTSUPP | Errno::EOPNOTSUPP)
 }
