@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_given() {
+    fn options_that_refusals_ask_for_are_added() {
         let size =
             "kestrel: cannot create the map ring (ringbuf, …): say it, --map-size ring=BYTES, a power of two";
         assert_eq!(asked_for(size).unwrap(), ["--map-size", "ring=1048576"]);

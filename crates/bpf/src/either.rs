@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_may_be_long() {
+    fn a_first_program_beyond_16_bit_jumps_is_joined() {
         let mut asm = Assembler::new();
         for _ in 0..40_000 {
             asm.mov(Reg::R0, 1);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_samples_is_refused() {
+    fn recordings_without_samples_are_refused() {
         assert!(
             events(Some(9), None, &["sched:sched_switch"])
                 .unwrap_err()

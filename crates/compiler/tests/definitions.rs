@@ -241,7 +241,7 @@ fn the_scripts_types_lie_over_the_kernels() {
 }
 
 #[test]
-fn what_is_wrong_is_said_once_where_it_stands() {
+fn wrong_definitions_are_reported_once_at_their_place() {
     for (text, at, message) in [
         (
             "struct a { struct a b; };",

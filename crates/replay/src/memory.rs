@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_in_no_region_is_not_there() {
+    fn addresses_outside_of_regions_are_faults() {
         let mut memory = Memory::new();
         let (one, two) = (memory.add(8), memory.add(16));
         memory.store(two.address(8), 7u64.to_le_bytes()).unwrap();

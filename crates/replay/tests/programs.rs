@@ -282,7 +282,7 @@ fn memory_is_a_value_of_as_many_bytes_as_were_recorded() {
 }
 
 #[test]
-fn what_does_not_end_is_given_up() {
+fn programs_without_end_are_stopped() {
     let one = Made {
         n: 0,
         s: 0,

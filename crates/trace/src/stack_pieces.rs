@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded() {
+    fn waiting_stack_pieces_are_bounded() {
         let from = SP + 16;
         let mut many: Vec<_> = (100..100 + WAITING as u64)
             .map(|taken| piece(8, from, taken, &[3; 8]))

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_found() {
+    fn differences_are_found() {
         let all = batches(20);
         let mut other = all.clone();
         other[90].fields.insert("number".to_owned(), 5555.into());

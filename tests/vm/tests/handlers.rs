@@ -222,7 +222,7 @@ fn they_count_exactly_and_begin_anew() {
 }
 
 #[test]
-fn what_is_shared_is_told() {
+fn a_reset_names_handlers_that_share_maps() {
     let _session = Session::start();
     calls(5);
     let reset = kestrel(&["handler", "control", EXIT, "reset"]);

@@ -158,7 +158,7 @@ fn keys_are_made_by_whoever_comes_first() {
 }
 
 #[test]
-fn what_finds_no_room_is_told() {
+fn updates_of_full_maps_are_reported() {
     let handler = format!("{GETPPID} {{ @called = count(); @[nsecs] = count() }}");
     let run = record(&[], &[&handler], &calls());
     let called = number(&run, "@called");

@@ -3,7 +3,7 @@
 use vm_tests::kestrel;
 
 #[test]
-fn what_is_missing_is_named() {
+fn commands_without_bpf_atomics_refuse_by_name() {
     for event in ["sched:sched_switch", "kprobe:vfs_read"] {
         for verb in ["record", "trace"] {
             let run = kestrel(&[verb, "-e", event, "--", "true"]);

@@ -197,7 +197,7 @@ fn a_whole_class_is_recorded() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn errors_of_table_files_have_their_place() {
     let path = table_file(
         "wrong",
         "table a { sched:sched_switch { record(args.bogus) }\n  sched:nothing { record() } }",

@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_recorder_tells() {
+    fn counts_are_read_from_what_the_recorder_prints() {
         let stderr = "attached 1 program 13.2 ms after the start\n\
                     58,254 events in 6.00 s, 4.0 MiB in x; lost 1,002, overwritten 1,246,746\n";
         assert_eq!(recorded(stderr), Some(1_305_000));

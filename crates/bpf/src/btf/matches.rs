@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_hold_themselves_end() {
+    fn recursive_types_match_in_finite_time() {
         let mut b = Builder::new();
         let own = b.declare("own");
         let ring = b.array(own, 2);

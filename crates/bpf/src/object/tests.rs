@@ -206,7 +206,7 @@ fn calls_across_sections_find_the_right_function() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn damaged_and_foreign_objects_are_refused_by_reason() {
     let says = |bytes: &[u8], word: &str| {
         let error = match Object::parse(bytes) {
             Ok(object) => object.link(&object.programs()[0]).unwrap_err(),
@@ -238,10 +238,16 @@ fn what_is_wrong_is_said() {
         "thing",
     );
     says(&program(&[insn(EXIT, 0, 0), insn(LOAD, 0, 0)], 1), "cut in half");
+    // The relocation is at an instruction that takes none.
     says(
         &program(&[insn(CALL, 1, 100), insn(EXIT, 0, 0)], 1),
         "instruction 1",
     );
+    let mut made = Made::new();
+    let body = code(&[insn(CALL, 1, 100), insn(EXIT, 0, 0)]);
+    let section = made.section("prog", &body);
+    made.symbol("main", section, 0, 16, SymbolScope::Linkage);
+    says(&made.bytes(), "calls a place where no function begins");
 }
 
 proptest! {

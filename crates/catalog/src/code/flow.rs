@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed_is_said() {
+    fn instructions_that_leave_the_function_are_refused() {
         let why = |bytes: &[u8]| after(AT, bytes).unwrap_err();
         assert!(why(&[0xc3]).contains("returns"), "ret");
         assert!(why(&[0xc2, 8, 0]).contains("returns"), "ret $8");

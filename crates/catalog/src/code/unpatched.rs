@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_there_comes_back() {
+    fn probed_code_is_read_as_unpatched() {
         let probes = vec![
             Probe {
                 address: 0x1000,

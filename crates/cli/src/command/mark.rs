@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_said() {
+    fn invalid_option_values_are_refused() {
         for (given, why) in [
             ("build", "has no ="),
             ("=5", "its name"),

@@ -414,7 +414,7 @@ fn groups_are_counted_by_expressions() {
 }
 
 #[test]
-fn what_is_missing_stands_on_the_first_line() {
+fn losses_stand_on_the_first_line() {
     let mut whole = shown();
     assert!(whole.picture(80, 24).lines().next().unwrap().contains("lost 0"));
     let mut lossy = shown_of(ROUNDS, None, 12_345);

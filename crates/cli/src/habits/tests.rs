@@ -185,7 +185,7 @@ fn what_is_said_to_work_is_taken() {
 }
 
 #[test]
-fn what_is_no_habit_is_not_answered() {
+fn unknown_words_are_no_habits() {
     for line in [
         "record",
         "",

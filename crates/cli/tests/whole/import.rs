@@ -185,7 +185,7 @@ fn what_trace_cmd_writes_is_read_as_it_reads_it() {
 }
 
 #[test]
-fn what_is_no_recording_is_said() {
+fn files_that_are_no_recordings_are_refused() {
     let place = WorkFolder::new();
     let write = |name: &str, bytes: &[u8]| std::fs::write(place.path().join(name), bytes).unwrap();
     write("text", b"not a recording\n");

@@ -288,7 +288,7 @@ fn processes_and_threads_are_counted_until_they_end() {
 }
 
 #[test]
-fn what_is_wrong_is_said_before_anything_runs() {
+fn wrong_options_are_refused_before_the_command_runs() {
     let place = WorkFolder::new();
     let fails = |arguments: &[&str], code, words: &[&str]| place.run(arguments).fails(code, words);
     fails(&["stat", "-r", "3"], 2, &["no command to repeat", "hint:"]);

@@ -138,7 +138,7 @@ fn a_signal_switches_and_the_oldest_goes() {
 }
 
 #[test]
-fn what_cannot_be_a_switch() {
+fn wrong_switch_output_options_are_refused() {
     let place = WorkFolder::new();
     let refused = |arguments: &[&str], word: &str| {
         let mut all = vec!["record", "-e", EVENT];

@@ -81,7 +81,7 @@ fn a_process_is_recorded_with_the_switches_to_it() {
 }
 
 #[test]
-fn what_does_not_run_is_named() {
+fn targets_that_do_not_run_are_named() {
     needs_tracing!();
     let place = WorkFolder::new();
     let fails = |options: &[&str], code: i32, said: &[&str]| {

@@ -153,7 +153,7 @@ fn without_a_terminal_it_prints_batches() {
 }
 
 #[test]
-fn what_is_wrong_is_said_before_anything_is_drawn() {
+fn wrong_options_are_refused_before_the_view_opens() {
     needs_tracing!();
     let place = WorkFolder::new();
     place.run(&["top", "nosuchsession"]).fails(1, &["nosuchsession"]);

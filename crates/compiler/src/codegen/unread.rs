@@ -41,7 +41,7 @@ mod tests {
     use crate::ir::{Builder, Condition, Width};
 
     #[test]
-    fn what_is_read_on_some_way_stays() {
+    fn values_read_on_some_path_are_kept() {
         let mut b = Builder::new();
         let (other, end) = (b.block(), b.block());
         let [unread, half, read] = [b.vreg(), b.vreg(), b.vreg()];

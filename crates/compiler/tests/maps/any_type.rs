@@ -69,7 +69,7 @@ proptest! {
 
     /// What the checker accepts compiles, and runs without a fault: in records, in keys and values of maps, in conditions.
     #[test]
-    fn what_is_accepted_runs(one in expression(), two in expression(), shape in 0..9usize) {
+    fn accepted_programs_run(one in expression(), two in expression(), shape in 0..9usize) {
         let statement = match shape {
             0 => format!("record(x = {one})"),
             1 => format!("@k[{one}]++"),

@@ -85,7 +85,7 @@ fn clearing_is_for_all_cpus_at_once() {
 
 /// What was stored is shown, zeroes too, and what was not is not: the first handler stores where `arg0` is not 0, the second one clears.
 #[test]
-fn what_nothing_wrote_is_not_shown() {
+fn only_written_maps_are_shown() {
     for (stores, shown) in [
         ("@ = 0", "@: 0\n"),
         ("@ = 5", "@: 5\n"),

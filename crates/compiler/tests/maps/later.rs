@@ -117,7 +117,7 @@ fn keys_have_the_type_of_what_is_stored_later() {
 
 /// What nothing says anything of holds numbers, and what that gives is known to the others.
 #[test]
-fn what_is_never_known_is_a_number() {
+fn maps_of_unknown_type_hold_numbers() {
     for (handlers, maps, held) in [
         (vec!["{ @j = @i; @i = @j }"], vec!["i", "j"], "@i: 0\n@j: 0\n"),
         (

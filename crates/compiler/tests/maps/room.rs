@@ -8,7 +8,7 @@ use kestrel_compiler::ir::MapKind;
 use kestrel_compiler::map::spec;
 
 #[test]
-fn what_finds_no_room_is_counted() {
+fn updates_of_full_maps_are_counted() {
     let globals = Globals {
         max_map_keys: Some(3),
         ..Globals::default()

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_is_taken_away() {
+    fn words_left_by_a_relay_are_cleared() {
         let (mut machine, pass, take) = bench();
         pass(&mut machine, RELAY);
         let clear = |machine: &mut Machine, relay| {

@@ -297,7 +297,7 @@ fn who_never_steers_pays_nothing() {
 }
 
 #[test]
-fn what_is_not_there_is_refused() {
+fn dispatch_refuses_absent_tables_and_buffers() {
     let bench = Bench::new(all());
     let mut b = Builder::new();
     let refused = b.block();

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_terminal_is_refused() {
+    fn output_that_is_no_terminal_is_refused() {
         let (reader, _writer) = std::io::pipe().unwrap();
         assert!(TerminalSignals::install(reader.as_fd(), b"").is_err());
     }

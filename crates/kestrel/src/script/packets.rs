@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_is_no_packet() {
+    fn short_pages_are_no_packets() {
         assert_eq!(parts(&[0; 23]), None);
         let mut bytes: Vec<u8> = [1u64, 9, 2].into_iter().flat_map(u64::to_le_bytes).collect();
         assert_eq!(parts(&bytes), Some((1, 9, &[][..])));

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_slept_through_is_one_tick() {
+    fn ticks_missed_in_sleep_are_one_tick() {
         assert_eq!(after(100, 10, 100), 110);
         assert_eq!(after(100, 10, 109), 110);
         assert_eq!(after(100, 10, 110), 120);

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_counted_is_said() {
+    fn uncountable_events_are_refused_by_name() {
         for (text, why) in [
             ("sched:sched_switch { record() }", "a block has no place here"),
             ("cycles /pid == 3/", "cycles alone"),

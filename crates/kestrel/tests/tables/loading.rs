@@ -123,7 +123,7 @@ fn a_set_keeps_its_order_and_several_handlers_their_places() {
 }
 
 #[test]
-fn what_only_a_start_can_do_is_said() {
+fn items_of_table_files_that_need_a_start_are_refused_by_load() {
     let words = |text: &str| match load(text) {
         Ok(_) => panic!("`{text}` should be wrong"),
         Err(error) => said(&error),

@@ -193,7 +193,7 @@ fn messages_say_where_they_come_from() {
 }
 
 #[test]
-fn what_is_not_printed_is_handed_on() {
+fn effects_that_print_nothing_are_handed_on() {
     let asked = |verb, text, values: &[_]| performed(verb, text, values, Form::JSON).unwrap();
     assert_eq!(
         asked("print_map", "x", &[number(3), number(5), number(2)]),

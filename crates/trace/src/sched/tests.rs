@@ -380,6 +380,17 @@ fn times_cut_runs_and_idle_ones_go_to_who_left() {
 }
 
 #[test]
+fn runs_of_a_clock_that_runs_backwards_span_no_time() {
+    let story = [
+        (900, 0, 0, Switch(0, R, 1)),
+        (890, 0, 1, Switch(1, S, 2)),
+        (800, 0, 2, Switch(2, S, 0)),
+    ];
+    let (runs, summary) = runs_of(&story, SchedFilter::default(), true);
+    assert_eq!((runs.len(), summary.span_ns), (2, 0));
+}
+
+#[test]
 fn a_map_explains_each_shortcut_once() {
     let story = [
         (10, 0, 0, Switch(0, R, 1)),
@@ -470,7 +481,7 @@ fn chains_and_worst_delays_are_bounded() {
 }
 
 #[test]
-fn what_is_lacking_is_named() {
+fn missing_scheduler_events_are_named() {
     let switches = [(1, 0, 0, Switch(0, R, 1))];
     assert_eq!(present(&[]).lacks(false), Some(MissingEvents::Switches));
     assert_eq!(present(&switches).lacks(false), None);

@@ -234,7 +234,7 @@ impl Timehist {
 
     /// All runs summed up.
     pub fn finish(self) -> Summary {
-        let span_ns = self.span.map_or(0, |(begin, end)| end - begin);
+        let span_ns = self.span.map_or(0, |(begin, end)| end.saturating_sub(begin));
         let mut tasks: Vec<TaskSummary> = Vec::new();
         for (tid, mut task) in self.tasks {
             task.who = self.scheduler.who(tid);

@@ -226,7 +226,7 @@ fn optional_fields_may_be_absent() {
 }
 
 #[test]
-fn what_is_not_read_is_named() {
+fn unsupported_ctf2_classes_are_named() {
     let dir = tempfile::tempdir().unwrap();
     write_lttng(dir.path(), true, false);
     let with = |class: Value| {

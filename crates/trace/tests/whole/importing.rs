@@ -355,7 +355,7 @@ fn a_trace_dat_of_version_7_says_what_is_cut_and_what_is_damaged() {
 }
 
 #[test]
-fn what_is_cut_says_so() {
+fn truncated_imports_are_reported() {
     for format in ["perf-data", "trace-dat"] {
         let (dir, file, exported) = sample_as(format);
         let bytes = std::fs::read(&file).unwrap();
@@ -394,7 +394,7 @@ fn what_is_cut_says_so() {
 }
 
 #[test]
-fn what_is_damaged_never_panics() {
+fn damaged_imports_never_panic() {
     // Every byte of heads and some of the rest, each set to what lengths and kinds take ill.
     let damage = |bytes: &[u8], write: &dyn Fn(&[u8])| {
         let places = (0..200.min(bytes.len())).chain((200..bytes.len()).step_by(bytes.len() / 80 + 1));

@@ -194,7 +194,7 @@ fn instructions(code: &Code<'_>, functions: &[&str]) -> (Vec<Chosen>, Vec<Functi
 }
 
 #[test]
-fn what_comes_before_comes_after() {
+fn registers_before_an_instruction_give_those_after_it() {
     let catalog = Catalog::new(Host::default());
     let code = Code::new(&catalog).unwrap();
     let many = std::env::var(MANY).ok().and_then(|n| n.parse().ok());

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_clock_can_do_is_said() {
+    fn unsupported_clocks_are_refused_by_name() {
         for (text, why) in [
             ("interval:ms:0", "at least 1"),
             ("interval:hz:0", "at least 1"),

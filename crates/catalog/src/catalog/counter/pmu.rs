@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_machine_does_not_have_is_said() {
+    fn absent_counters_and_their_wrong_terms_are_refused() {
         let (_tree, host) = machine();
         for (text, why) in [
             ("cpux/event=1/", "cpu"),

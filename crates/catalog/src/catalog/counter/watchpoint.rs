@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_registers_can_watch_and_why_not() {
+    fn watchpoint_addresses_and_lengths_are_checked() {
         let of = |address, length, mode| breakpoint(address, length, mode);
         let watched = |length, access| Breakpoint {
             address: 0x1000,

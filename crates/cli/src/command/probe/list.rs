@@ -352,7 +352,7 @@ mod tests {
     use kestrel::session::named::{Flags, Instruction};
 
     #[test]
-    fn what_is_about_an_instruction_is_shown_there() {
+    fn helper_hooks_are_listed_at_their_instruction() {
         let site = Site {
             event: "kprobe:f+0x9:fault".to_owned(),
             letter: 'k',

@@ -413,7 +413,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_was_not_counted_says_why() {
+    fn uncounted_events_have_a_reason() {
         let events = events(&["cycles", "cs"]);
         let mut one = run(&[0, 0]);
         one.counts[0].amount = Amount::NotSupported;

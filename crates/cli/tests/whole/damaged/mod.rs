@@ -4,6 +4,7 @@
 
 mod mutate;
 mod own;
+mod questions;
 mod through;
 
 use crate::command::{WorkFolder, needs_tracing, why_no_tracing};

@@ -1,5 +1,7 @@
-//! Mutations of a recording's files, the same for the same number: bits flipped, files cut, bytes and numbers exchanged for extremes, parts spliced in.
+//! Mutations of a recording's files, the same for the same number: bits flipped, files cut, bytes and numbers exchanged for extremes, parts spliced in, pages
+//! exchanged.
 
+use kestrel_trace::packet::{PAGE, offset};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -143,7 +145,7 @@ fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
         return;
     }
     let at = random.below(n);
-    match random.below(9) {
+    match random.below(10) {
         0 => bytes.truncate(at),
         1 => fill(bytes, at, random.below(64) + 1, 0xff),
         2 => fill(bytes, at, random.below(200) + 1, 0),
@@ -159,12 +161,29 @@ fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
         }
         5 => number(random, bytes, at),
         6 => written(random, bytes, at),
+        7 => exchange_pages(random, bytes),
         _ => {
             for _ in 0..=random.below(8) {
                 let at = random.below(n);
                 bytes[at] ^= 1 << random.below(8);
             }
         }
+    }
+}
+
+/// Exchanges two pages, whose sequence numbers stay where they were: times run backwards in a stream that is whole otherwise.
+fn exchange_pages(random: &mut Random, bytes: &mut [u8]) {
+    let page = PAGE as usize;
+    let pages = bytes.len() / page;
+    let (one, other) = (random.below(pages), random.below(pages));
+    if pages < 2 || one == other {
+        return;
+    }
+    let numbers = [one, other].map(|at| at * page + offset::SEQUENCE as usize);
+    let (low, high) = bytes.split_at_mut(one.max(other) * page);
+    low[one.min(other) * page..][..page].swap_with_slice(&mut high[..page]);
+    for place in 0..8 {
+        bytes.swap(numbers[0] + place, numbers[1] + place);
     }
 }
 

@@ -1,5 +1,6 @@
-//! A recording taken through what reads some: programs, the formats of `print`, tables, the page for browsers, each export, `merge`, `cut`.
+//! A recording taken through what reads some: programs, questions, the formats of `print`, tables, the page for browsers, each export, `merge`, `cut`.
 
+use super::questions;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::plan::ProgramText;
@@ -46,6 +47,9 @@ pub(super) const READINGS: &[(&str, Reading)] = &[
     ("export", export),
     ("merge", merge),
     ("cut", cut),
+    ("sched", questions::sched),
+    ("stacks", questions::stacks),
+    ("groups", questions::groups),
 ];
 
 /// The recording, and where results go.
@@ -55,7 +59,7 @@ pub(super) struct Scene<'s> {
 }
 
 impl Scene<'_> {
-    fn open(&self) -> Result<Trace, String> {
+    pub(super) fn open(&self) -> Result<Trace, String> {
         import::open(self.path).map_err(word)
     }
 
@@ -70,7 +74,7 @@ impl Scene<'_> {
     }
 }
 
-fn word(error: impl std::fmt::Display) -> String {
+pub(super) fn word(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 

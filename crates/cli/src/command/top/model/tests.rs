@@ -122,7 +122,7 @@ fn processes_lead_to_their_events() {
 }
 
 #[test]
-fn what_is_paused_stays() {
+fn a_paused_view_stays_unchanged() {
     let mut model = two();
     let before = shown(&mut model);
     model.paused = true;

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_said_is_told() {
+    fn inexpressible_probes_are_refused_by_reason() {
         for (event, block, part) in [
             ("kprobe:f", "/pid == 1/ { record() }", "predicate"),
             ("kprobe:f", "{ count() }", "something else"),
