@@ -155,6 +155,11 @@ pub trait Sink {
         false
     }
 
+    /// Whether updates of maps that found no room are counted there by their places, too.
+    fn counts_updates(&self) -> bool {
+        self.counts_failures()
+    }
+
     /// Whether divisions by zero, and loops that the kernel ends, are counted in that map.
     fn counts_divisions(&self) -> bool {
         self.counts_failures()

@@ -321,6 +321,37 @@ fn failures_of_helpers_are_said_where_that_is_asked() {
     assert!(!without.err.contains("Additional Info"), "{}", without.err);
 }
 
+/// Lines of JSON have failures of helpers among what the program prints; full maps and divisions by zero are there without -k, too.
+#[test]
+fn failures_of_helpers_are_lines_of_json() {
+    needs_tracing!();
+    let run = |arguments: &[&str], program: &str| {
+        let arguments = [&["run", "-q", "-f", "json"], arguments, &["-e", program]].concat();
+        Place::new().run(&arguments).succeeds()
+    };
+    let full = run(
+        &[],
+        "let @m = hash(2); begin { @m[1] = 1; @m[2] = 2; @m[3] = 3; @z = @m[9] / @m[8]; }",
+    );
+    let update = r#"{"type": "helper_error", "msg": "Argument list too long", "helper": "map_update_elem", "retcode": -7, "filename": "stdin", "line": 1, "col": 49}"#;
+    assert!(full.out.contains(update), "{}", full.out);
+    assert!(
+        full.out
+            .contains(r#"{"type": "runtime_error", "msg": "Divide or modulo by 0"#),
+        "{}",
+        full.out
+    );
+    assert!(!full.out.contains("map_lookup_elem"), "{}", full.out);
+    assert!(!full.err.contains("full"), "{}", full.err);
+    let lookup = run(
+        &["-k"],
+        "begin { @x[1] = 1; for $i : 0..3 { print(@x[$i + 4]); } }",
+    );
+    let line = r#""helper": "map_lookup_elem", "retcode": 0, "filename": "stdin", "line": 1, "col": 42, "times": 3}"#;
+    assert!(lookup.out.contains(line), "{}", lookup.out);
+    assert!(!lookup.err.contains("Additional Info"), "{}", lookup.err);
+}
+
 /// Tests run one after the other where that is asked; those pass that return 0, and in which no helper fails.
 #[test]
 fn tests_pass_or_fail() {

@@ -59,6 +59,8 @@ pub struct Globals {
     pub wall_clock: Option<i64>,
     /// Whether failures of helpers are counted (`-k`).
     pub counts_failures: bool,
+    /// Whether updates of maps that found no room are counted by their places (`-k`, `-f json`).
+    pub counts_updates: bool,
     /// Whether something is divided by what may be zero, read by an index that may lie outside of its array, or repeated as long as a condition holds: these
     /// mishaps are counted as failures of helpers are, always.
     pub divides: bool,
@@ -109,7 +111,7 @@ pub struct Parameter {
 impl Globals {
     /// Whether there is a map of failures.
     pub fn keeps_failures(&self) -> bool {
-        self.counts_failures || self.divides
+        self.counts_failures || self.counts_updates || self.divides
     }
 
     /// A parameter by its name.

@@ -109,6 +109,8 @@ pub struct Dispatch {
     pub buffer_policy: BufferPolicy,
     /// Whether failures of helpers are counted.
     pub counts_failures: bool,
+    /// Whether updates of full maps are, by their places.
+    pub counts_updates: bool,
     /// Whether divisions by zero are, and loops that the kernel ends.
     pub counts_divisions: bool,
     /// Names of the tables by their places.
@@ -272,6 +274,10 @@ impl Sink for Dispatch {
 
     fn counts_failures(&self) -> bool {
         self.counts_failures
+    }
+
+    fn counts_updates(&self) -> bool {
+        self.counts_updates
     }
 
     fn counts_divisions(&self) -> bool {

@@ -59,6 +59,7 @@ impl Bench {
             readers,
             dispatch: Dispatch {
                 counts_failures: false,
+                counts_updates: false,
                 counts_divisions: false,
                 buffers,
                 owners: Vec::new(),

@@ -144,6 +144,7 @@ impl Hook {
                 .collect(),
             buffer_policy: plan.buffer_policy(),
             counts_failures: plan.globals.counts_failures,
+            counts_updates: plan.globals.counts_updates,
             counts_divisions: plan.globals.keeps_failures(),
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),

@@ -247,6 +247,7 @@ fn program_hooks(
             unwinds: options.unwinds,
             allows_unsafe: options.allows_unsafe,
             counts_failures: options.counts_failures,
+            counts_updates: options.counts_updates,
             addresses: addresses(&shapes, catalog),
             user_places: user_places(&shapes, catalog),
             control_groups: control_groups(shapes.control_groups.iter().cloned(), catalog),

@@ -216,6 +216,8 @@ pub struct Options {
     pub separate_returns: bool,
     /// Whether failures of helpers are counted (`-k`).
     pub counts_failures: bool,
+    /// Whether updates of full maps are counted by their places.
+    pub counts_updates: bool,
     /// Most keys of each map of event specifications; a table file has its own setting.
     pub max_map_keys: Option<u32>,
 }

@@ -60,6 +60,8 @@ pub struct Perform {
     pub no_warnings: bool,
     /// Whether what a terminal would obey in strings of others is spelled out.
     pub escaped: bool,
+    /// Whether updates of full maps are said by their places, by whoever reads the counts of failures.
+    pub lost_by_place: bool,
     /// What stands behind strings that were cut.
     trailer: CutTrailer,
     /// Most bytes that `cat` shows of a file (`max_cat_bytes`).
@@ -104,6 +106,7 @@ impl Perform {
         Self {
             json,
             no_warnings: false,
+            lost_by_place: false,
             escaped: false,
             trailer: CutTrailer {
                 text: Form::TEXT.trailer.text.to_owned(),
@@ -330,7 +333,7 @@ impl Perform {
         for snapshot in &mut snapshots {
             let lost = std::mem::take(&mut snapshot.lost);
             let before = self.lost.insert(snapshot.ty.name.clone(), lost).unwrap_or(0);
-            if lost > before {
+            if lost > before && !self.lost_by_place {
                 let title = snapshot.ty.title();
                 let (updates, keys) = (
                     counted(lost - before, "update"),

@@ -121,6 +121,7 @@ impl Session {
         };
         let dispatch = Dispatch {
             counts_failures: false,
+            counts_updates: false,
             counts_divisions: false,
             buffers: BUFFERS.map(|name| (name.to_owned(), ring(name))).into(),
             owners: Vec::new(),

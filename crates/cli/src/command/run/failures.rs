@@ -3,6 +3,7 @@
 use crate::style::system_words;
 use kestrel::language::{DIVISION, Diagnostic, ENDLESS, Failure, OUTSIDE, Span};
 use kestrel_trace::print::counted;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Helper failures that have been reported so far.
@@ -10,54 +11,113 @@ use std::collections::BTreeMap;
 pub(super) struct Failures(BTreeMap<(u32, u32, u32, i32), u64>);
 
 impl Failures {
-    /// Warnings of what has come since the last call, given all that was counted so far.
-    pub(super) fn since(&mut self, counted: Vec<Failure>) -> Vec<Diagnostic> {
-        let mut warnings = Vec::new();
+    /// What has come since the last call, given all that was counted so far.
+    pub(super) fn since(&mut self, counted: Vec<Failure>) -> Vec<Failed> {
+        let mut new = Vec::new();
         for failure in counted {
             let place = failure.place.unwrap_or(Span { start: 0, end: 0 });
             let key = (place.start, place.end, failure.helper.0, failure.answer);
             let before = self.0.insert(key, failure.count).unwrap_or(0);
-            if let new @ 1.. = failure.count.saturating_sub(before) {
-                warnings.push((key, Diagnostic::warning(place, message(&failure, new))));
+            if let times @ 1.. = failure.count.saturating_sub(before) {
+                new.push((key, Failed { failure, times }));
             }
         }
-        warnings.sort_by_key(|(key, _)| *key);
-        warnings.into_iter().map(|(_, warning)| warning).collect()
+        new.sort_by_key(|(key, _)| *key);
+        new.into_iter().map(|(_, failed)| failed).collect()
     }
 }
 
-/// Message about a failure and how often it happened.
-fn message(failure: &Failure, times: u64) -> String {
-    if failure.place.is_none() {
-        return format!(
-            "{} of helpers had no room to be told apart",
-            counted(times, "more failure")
-        );
+/// A failure of one kind at one place, and how often it happened since it was said last.
+#[derive(Debug)]
+pub(super) struct Failed {
+    failure: Failure,
+    times: u64,
+}
+
+impl Failed {
+    /// The failure as a warning at its place.
+    pub(super) fn warning(&self) -> Diagnostic {
+        let place = self.failure.place.unwrap_or(Span { start: 0, end: 0 });
+        Diagnostic::warning(place, self.message())
     }
-    let often = match times {
-        1 => String::new(),
-        times => format!(", {times} times"),
-    };
-    if failure.helper == DIVISION {
-        let what = "Divide or modulo by 0 detected. This can lead to unexpected results. 1 is being used as the result.";
-        return format!("{what}{often}");
-    }
-    if failure.helper == OUTSIDE {
-        return format!("The index lies outside of the array: the element is read as 0.{often}");
-    }
-    if failure.helper == ENDLESS {
-        let what = "The loop was ended after 8,388,607 times, before its condition or its range ended it: the kernel repeats nothing more often.";
-        return format!("{what}{often}");
-    }
-    let (name, answer) = (failure.helper.name().unwrap_or("a helper"), failure.answer);
-    let what = match answer {
-        0 => "Can't lookup map element because it does not exist.".to_owned(),
-        _ => {
-            let why = system_words(&std::io::Error::from_raw_os_error(answer.saturating_neg()));
-            format!("Failed to {name}: {why} ({answer})")
+
+    /// The failure as a line of JSON, with bpftrace's members; `times` is there where it happened more than once.
+    pub(super) fn json(&self, file: &str, text: &str) -> String {
+        let mut line: Vec<(&str, Value)> = Vec::new();
+        let mut put = |name, value| line.push((name, value));
+        let answer = self.failure.answer;
+        match (self.mishap(), self.failure.helper.name()) {
+            (None, Some(helper)) => {
+                put("type", "helper_error".into());
+                put("msg", reason(answer).into());
+                put("helper", helper.into());
+                put("retcode", answer.into());
+            }
+            (mishap, _) => {
+                put("type", "runtime_error".into());
+                put("msg", mishap.unwrap_or("no room to be told apart").into());
+            }
         }
-    };
-    format!("{what}\nAdditional Info - helper: {name}, retcode: {answer}{often}")
+        if let Some(place) = self.failure.place {
+            let before = text.get(..place.start as usize).unwrap_or(text);
+            let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+            put("filename", file.into());
+            put("line", (before.matches('\n').count() + 1).into());
+            put("col", (before.len() - line_start + 1).into());
+        }
+        if self.times > 1 {
+            put("times", self.times.into());
+        }
+        // With bpftrace's blanks.
+        let members = line.iter().map(|(name, value)| format!("\"{name}\": {value}"));
+        format!("{{{}}}\n", members.collect::<Vec<_>>().join(", "))
+    }
+
+    /// What went wrong without a helper.
+    fn mishap(&self) -> Option<&'static str> {
+        match self.failure.helper {
+            DIVISION => Some(
+                "Divide or modulo by 0 detected. This can lead to unexpected results. 1 is being used as the result.",
+            ),
+            OUTSIDE => Some("The index lies outside of the array: the element is read as 0."),
+            ENDLESS => Some(
+                "The loop was ended after 8,388,607 times, before its condition or its range ended it: the kernel repeats nothing more often.",
+            ),
+            _ => None,
+        }
+    }
+
+    /// Message about the failure and how often it happened.
+    fn message(&self) -> String {
+        let (failure, times) = (&self.failure, self.times);
+        if failure.place.is_none() {
+            return format!(
+                "{} of helpers had no room to be told apart",
+                counted(times, "more failure")
+            );
+        }
+        let often = match times {
+            1 => String::new(),
+            times => format!(", {times} times"),
+        };
+        if let Some(mishap) = self.mishap() {
+            return format!("{mishap}{often}");
+        }
+        let (name, answer) = (failure.helper.name().unwrap_or("a helper"), failure.answer);
+        let what = match (name, answer) {
+            ("map_update_elem", _) => {
+                "Map full; can't update element. `config = { max_map_keys = N }` or a declaration (`let @a = hash(N)`) gives it more room.".to_owned()
+            }
+            (_, 0) => "Can't lookup map element because it does not exist.".to_owned(),
+            _ => format!("Failed to {name}: {} ({answer})", reason(answer)),
+        };
+        format!("{what}\nAdditional Info - helper: {name}, retcode: {answer}{often}")
+    }
+}
+
+/// The system's words for what a helper gave.
+fn reason(answer: i32) -> String {
+    system_words(&std::io::Error::from_raw_os_error(answer.saturating_neg()))
 }
 
 #[cfg(test)]
@@ -73,7 +133,7 @@ mod tests {
         let mut said = Failures::default();
         let mut messages = |counted: Vec<Failure>| -> Vec<String> {
             let warnings = said.since(counted).into_iter();
-            warnings.map(|warning| warning.message).collect()
+            warnings.map(|failed| failed.warning().message).collect()
         };
         let lookup = |count| failure(3, 1, 0, count);
         let read = |count| failure(9, 112, -14, count);
@@ -93,5 +153,32 @@ mod tests {
             ..read(3)
         };
         assert!(messages(vec![others])[0].starts_with("3 more failures of helpers"));
+    }
+
+    #[test]
+    fn lines_of_json_have_place_and_helper() {
+        let failed = |helper: u32, answer: i32, times: u64| {
+            let key = [10, 14, helper, answer.cast_unsigned()].map(u32::to_le_bytes);
+            let failure = Failure::read(key.as_flattened(), &times.to_le_bytes()).unwrap();
+            Failed { failure, times }.json("a.bt", "begin {\n  @x[1]; }")
+        };
+        assert_eq!(
+            failed(1, 0, 1),
+            "{\"type\": \"helper_error\", \"msg\": \"Success\", \"helper\": \"map_lookup_elem\", \"retcode\": 0, \"filename\": \"a.bt\", \"line\": 2, \"col\": 3}\n"
+        );
+        let full = failed(2, -7, 3);
+        assert!(
+            full.contains(
+                "\"msg\": \"Argument list too long\", \"helper\": \"map_update_elem\", \"retcode\": -7"
+            ),
+            "{full}"
+        );
+        assert!(full.ends_with("\"col\": 3, \"times\": 3}\n"), "{full}");
+        let division = failed(DIVISION.0, 0, 1);
+        assert!(
+            division.starts_with("{\"type\": \"runtime_error\", \"msg\": \"Divide or modulo by 0"),
+            "{division}"
+        );
+        assert!(!division.contains("retcode"), "{division}");
     }
 }

@@ -20,14 +20,13 @@ use crate::live::{Live, maps};
 use crate::output::losses::report_lost;
 use crate::selection::hold;
 use crate::targets::check_process;
-use failures::Failures;
+use failures::{Failed, Failures};
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::{PausedCommand, UserSignal};
 use kestrel::kernel::procfs::possible_cpus;
-use kestrel::language::Diagnostic;
 use kestrel::language::config::MissingProbes;
 use kestrel::plan::{Options as PlanOptions, Plan, ProbeFilter, ProgramText, Source};
 use kestrel::script::{PacketFiles, Perform, Running};
@@ -121,6 +120,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let json = options.format == OutputFormat::Json;
     let mut perform = Perform::new(symbols, catalog.host().clone(), json);
     perform.no_warnings = options.no_warnings;
+    perform.lost_by_place = counts_updates(options);
     perform.configure(&program.config);
     perform.escaped = !json && options.output.is_none() && crate::screen::shows_programs();
     perform.unwound = unwound;
@@ -283,6 +283,7 @@ fn plan(
         allows_unsafe: given.r#unsafe,
         separate_returns: given.no_feature.iter().any(|feature| feature == "kprobe_session"),
         counts_failures: given.helper_errors > 0 || given.mode() == Some(RunMode::Test),
+        counts_updates: counts_updates(given),
         max_map_keys: u32::try_from(config.max_map_keys).ok(),
         buffer_bytes: Some(config.perf_rb_pages.map_or_else(ring, |pages| pages * page)),
         ..PlanOptions::default()
@@ -291,6 +292,11 @@ fn plan(
         .map_err(|error| message::failure(given, &program.name, error))?;
     message::warnings(given, &program.name, &plan.warnings);
     Ok(plan)
+}
+
+/// Whether updates of full maps are said by their places: lines of JSON have them, which others would not expect on standard error.
+fn counts_updates(given: &Options) -> bool {
+    given.helper_errors > 0 || given.format == OutputFormat::Json
 }
 
 /// Bytes of all rings together where the program does not say how large they are: they are in this process's memory from the start, whatever is in them.
@@ -438,7 +444,7 @@ impl ProgramRun<'_> {
             if !passed {
                 self.out.flush()?;
                 crate::screen::err().write_all(&said)?;
-                self.say(failures);
+                self.say(&failures);
             }
             self.out.write_all(&form.verdict(&verdict))?;
             verdicts.push(verdict);
@@ -458,9 +464,9 @@ impl ProgramRun<'_> {
     }
 
     /// Says what failed in helpers.
-    fn say(&self, failures: Vec<Diagnostic>) {
+    fn say(&self, failures: &[Failed]) {
         let text = || self.program.text.to_string();
-        let failed: Vec<_> = failures.into_iter().map(|one| (text(), one)).collect();
+        let failed: Vec<_> = failures.iter().map(|one| (text(), one.warning())).collect();
         message::warnings(self.options, &self.program.name, &failed);
     }
 
@@ -500,7 +506,16 @@ impl ProgramRun<'_> {
         if !failed.is_empty() {
             self.live.erase()?;
         }
-        self.say(failed);
+        match self.perform.json {
+            true if self.options.no_warnings => {}
+            true => {
+                for failed in failed {
+                    let line = failed.json(&self.program.name, &self.program.text);
+                    self.out.write_all(line.as_bytes())?;
+                }
+            }
+            false => self.say(&failed),
+        }
         if last {
             report_lost(&self.running.live_mut().lost());
         }

@@ -49,6 +49,13 @@ impl Lower<'_> {
         }
     }
 
+    /// Counts an update of a full map (E2BIG) at the place that is being lowered.
+    pub(super) fn update_failed(&mut self) {
+        if self.sink.counts_updates() {
+            self.count_failure(helper::MAP_UPDATE_ELEM, (-7).into());
+        }
+    }
+
     fn count_failure(&mut self, helper: Helper, answer: Operand) {
         let span = self.b.span();
         let slots = (self.b.slot(KEY, 8), self.b.slot(8, 8));

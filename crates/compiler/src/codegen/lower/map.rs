@@ -314,6 +314,9 @@ impl Lower<'_> {
         self.b.switch_to(lost);
         let counter = self.state(state::lost(map.number));
         self.b.atomic_add(Width::B8, counter, 0, 1);
+        if !map.is_hidden() {
+            self.update_failed();
+        }
         self.b.jump(end);
         self.b.switch_to(end);
     }
