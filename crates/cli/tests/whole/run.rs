@@ -352,6 +352,24 @@ fn failures_of_helpers_are_lines_of_json() {
     assert!(!lookup.err.contains("Additional Info"), "{}", lookup.err);
 }
 
+/// Loops go over maps with stacks in their keys, whoever wrote them; a block that ends in a map function is one; tuples of other lengths are not equal; an array
+/// of arrays is found where an address leads.
+#[test]
+fn stacks_as_keys_and_blocks_of_map_functions() {
+    needs_tracing!();
+    let program = r#"let @d = hash(9); let @d = hash(9);
+        begin { @a[kstack(2), 7] = 1; $t = "abcdefgh"; $p = (int8[4][2]*)&$t; print(((*$p)[1][0], (*$p)[0])); @b[1] = { $x = 4; sum($x) }; @b[1] = { { sum(5) } }; @c[ustack] = { count() };
+            for $kv : @a { print($kv.0.1); @d[$kv.0] = 3; delete(@a, $kv.0); } print(len(@a)); print((1, 2) == (1, 2, 3)); print(sizeof(void)); }
+        end { for $kv : @c { print(("c", $kv.1)); } for $kv : @d { print(("d", $kv.0.1)); } print(@b, -1); clear(@b); clear(@c); clear(@d); }"#;
+    let run = Place::new().run(&["run", "-q", "-e", program]).succeeds();
+    assert_eq!(
+        run.out.trim_end(),
+        "(101, [97,98,99,100])\n7\n0\nfalse\n0\n(c, 1)\n(d, 7)\n@b[1]: 9",
+        "{}",
+        run.err
+    );
+}
+
 /// Tests run one after the other where that is asked; those pass that return 0, and in which no helper fails.
 #[test]
 fn tests_pass_or_fail() {

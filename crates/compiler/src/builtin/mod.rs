@@ -225,6 +225,11 @@ pub(crate) fn aggregation(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<
     }
 }
 
+/// Whether a function fills maps.
+pub(crate) fn is_aggregation(function: &str) -> bool {
+    find(function).is_some_and(|builtin| matches!(builtin.kind, BuiltinKind::Aggregation { .. }))
+}
+
 /// The function that emits the code of an aggregation.
 pub(crate) fn lower_aggregation(function: &str) -> Option<LowerAggregation> {
     match find(function)?.kind {

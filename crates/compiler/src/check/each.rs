@@ -1,7 +1,7 @@
 //! Loops over the elements of a map, over more numbers than a program repeats by itself, and as long as a condition holds.
 
 use super::checker::{Checked, Checker};
-use super::shape::join_integers;
+use super::shape::{held_stack, join_integers};
 use super::tree::{
     Access, BinaryOp, CompareOp, Expr, ExprKind, LoopRange, MapPlace, Statement, StatementKind, Type,
 };
@@ -133,8 +133,21 @@ impl Checker<'_> {
         })
     }
 
+    /// Has stacks in a map's keys kept with their frames, as those in values are: the kernel's number of a stack tells a handler nothing.
+    fn keeps_frames(&mut self, name: &str) {
+        let shape = self.globals.shapes.maps.get_mut(name);
+        for key in shape.and_then(|shape| shape.keys.as_mut()).into_iter().flatten() {
+            if let Type::Stack { space, max, mode } = key {
+                *key = held_stack(*space, *max, *mode);
+            }
+        }
+    }
+
     /// The keys of the element that a loop is at.
     fn element_keys(&mut self, map: &MapType, span: Span) -> Checked<Vec<Expr>> {
+        if self.globals.infers_types {
+            self.keeps_frames(&map.name);
+        }
         let shapes = self.globals.shapes.maps.get(&map.name);
         let known = shapes
             .and_then(|shape| shape.keys.clone())
@@ -143,11 +156,11 @@ impl Checker<'_> {
         for (place, (kept, offset)) in map.keys.iter().zip(map.key_offsets()).enumerate() {
             let ty = match (kept, known.as_ref().and_then(|known| known.get(place))) {
                 (FieldType::CharArray { size }, _) => Type::CharArray { size: *size },
-                (FieldType::Stack { .. }, _) | (_, Some(Type::Stack { .. })) => {
-                    return Err(self.not_yet(span, "a loop over a map whose keys are stacks"));
-                }
                 (_, Some(ty)) => ty.clone(),
                 (kept, None) if kept.integer_size().is_some() => super::map::read_type(kept),
+                (FieldType::Stack { .. }, None) => {
+                    return Err(self.not_yet(span, "a loop over a map whose keys are stacks"));
+                }
                 _ => return Err(self.not_yet(span, "a loop over a map of keys like these")),
             };
             let spot = MemoryPlace {

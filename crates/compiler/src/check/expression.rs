@@ -368,6 +368,8 @@ impl Checker<'_> {
 
     fn sizeof(&mut self, operand: &SizeofOperand, span: Span) -> Checked<Expr> {
         let ty = match operand {
+            // As in bpftrace; to C it is a mistake.
+            SizeofOperand::Type(ty) if is_void(ty) => return Ok(constant(0, Type::U64, span)),
             SizeofOperand::Type(ty) => self.written_type(ty)?,
             SizeofOperand::Expr(value) => self.type_of(value)?,
         };
@@ -494,4 +496,9 @@ fn named_choice(then: Option<&Expr>, otherwise: &Expr) -> Option<(Type, Expr, Ex
     };
     let value = |value, side: &Expr| constant(value, ty.clone(), side.span);
     Some((ty.clone(), value(1, then), value(0, otherwise)))
+}
+
+/// Whether a type is plain `void`.
+fn is_void(ty: &ast::TypeName) -> bool {
+    ty.name == "void" && ty.tag.is_none() && ty.suffixes.is_empty()
 }

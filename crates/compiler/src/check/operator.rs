@@ -323,6 +323,14 @@ impl Checker<'_> {
             _ => return Err(self.incomparable(&left, &right, span)),
         };
         let (one, other) = (self.holding(&left, false)?, self.holding(&right, false)?);
+        if let (Type::Tuple(one), Type::Tuple(other)) = (&one, &other)
+            && one.members.len() != other.members.len()
+            && self.globals.infers_types
+        {
+            let (l, r) = (self.describe(&left.ty), self.describe(&right.ty));
+            self.report(Diagnostic::warning(span, format!("{l} and {r} are never equal")));
+            return Ok(constant(u64::from(negated), Type::Bool, span));
+        }
         let fitted = super::shape::join(&one, &other).and_then(|ty| {
             let size = self.size_of(&ty)?;
             let one = self.fitted_to(left.clone(), &ty)?;

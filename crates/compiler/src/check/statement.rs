@@ -53,7 +53,7 @@ impl Checker<'_> {
         inner
     }
 
-    fn statement(&mut self, statement: &ast::Statement, all: &mut Vec<Statement>) -> Checked<()> {
+    pub(super) fn statement(&mut self, statement: &ast::Statement, all: &mut Vec<Statement>) -> Checked<()> {
         let span = statement.span;
         let kind = match &statement.kind {
             Written::Expr(expr) | Written::Discard(expr) => {

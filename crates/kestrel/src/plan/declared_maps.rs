@@ -65,7 +65,9 @@ pub(super) fn sizes(program: &ProgramText) -> Result<BTreeMap<String, DeclaredMa
                     entries,
                     evicts: *evicts,
                 };
-                if declared.insert(map.name.node.clone(), kept).is_some() {
+                // The same said twice is no mistake.
+                let before = declared.insert(map.name.node.clone(), kept);
+                if before.is_some_and(|before| before != kept) {
                     let message = format!("@{} is declared twice", map.name.node);
                     found.push(Diagnostic::error(map.name.span, message));
                 }

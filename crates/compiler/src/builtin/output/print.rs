@@ -25,8 +25,11 @@ fn print(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<StatementKind> {
             limits,
         ) if keys.is_empty() => {
             let mut numbers = Vec::new();
-            for limit in limits {
-                numbers.push(checker.whole(limit, 0..=i64::from(u32::MAX), "this")?);
+            for (place, limit) in limits.iter().enumerate() {
+                // Fewer than none is all, as in bpftrace.
+                let least = if place == 0 { i64::MIN } else { 0 };
+                let limit = checker.whole(limit, least..=i64::from(u32::MAX), "this")?;
+                numbers.push(limit.max(0));
             }
             checker.print_map(name, numbers, *span, usage.span)
         }

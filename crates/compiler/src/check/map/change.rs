@@ -12,6 +12,7 @@ use crate::lang::ast::{self, Span};
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::aggregate::{MapType, ValueKind};
 use kestrel_trace::layout::FieldType;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Checker<'_> {
@@ -38,6 +39,12 @@ impl Checker<'_> {
                 return Ok(StatementKind::Map(place, MapChange::Aggregate(value)));
             }
         }
+        if let (None, ast::ExprKind::Block(block)) = (op, &value.kind)
+            && let Some(last) = &block.value
+            && ends_in_aggregation(last)
+        {
+            return self.aggregated_in_block(target, block, last, span);
+        }
         let change = match op {
             Some(ast::BinaryOp::Add) => MapChange::Add(self.added(name, value)?),
             Some(ast::BinaryOp::Subtract) => MapChange::Add(negated(self.added(name, value)?)),
@@ -48,6 +55,25 @@ impl Checker<'_> {
             ),
         };
         self.stores(name, &keys, change, span)
+    }
+
+    /// `@x[keys] = { statement…; count() }`: the statements, and what they end in.
+    fn aggregated_in_block(
+        &mut self,
+        target: &ast::Expr,
+        block: &ast::ValueBlock,
+        last: &ast::Expr,
+        span: Span,
+    ) -> Checked<StatementKind> {
+        self.scopes.push(HashMap::new());
+        let mut all = Vec::new();
+        for statement in &block.statements {
+            let _reported = self.statement(statement, &mut all);
+        }
+        let stored = self.assign(target, None, last, span);
+        self.scopes.pop();
+        all.push(Statement { kind: stored?, span });
+        Ok(StatementKind::Block(all))
     }
 
     /// Refuses, in scripts, to store another map's aggregation where its number is not asked for: what is stored would not go on aggregating.
@@ -273,4 +299,13 @@ fn negated(value: Expr) -> Expr {
         value: Box::new(value),
     };
     Expr::new(kind, Type::I64, span)
+}
+
+/// Whether a value is an aggregation, or a block that ends in one.
+fn ends_in_aggregation(value: &ast::Expr) -> bool {
+    match &value.kind {
+        ast::ExprKind::Call { name, .. } => builtin::is_aggregation(&name.node),
+        ast::ExprKind::Block(block) => block.value.as_deref().is_some_and(ends_in_aggregation),
+        _ => false,
+    }
 }

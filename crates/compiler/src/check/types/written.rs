@@ -106,7 +106,8 @@ impl<'a> Checker<'a> {
                 .iter()
                 .take_while(|suffix| **suffix != TypeSuffix::Pointer);
             let (mut lengths, behind) = suffixes.split_at(arrays.count());
-            while let Some((length, before)) = lengths.split_last() {
+            // As in bpftrace: `int8[4][2]` is two times four, where C's declarations are read the other way round.
+            while let Some((length, behind)) = lengths.split_first() {
                 let count = self.written_length(length, name.span)?;
                 let char = name.name == "char" && ty == Type::integer(1, true);
                 ty = match char {
@@ -116,7 +117,7 @@ impl<'a> Checker<'a> {
                         count,
                     },
                 };
-                lengths = before;
+                lengths = behind;
             }
             suffixes = behind;
         }
@@ -194,6 +195,11 @@ impl<'a> Checker<'a> {
             }
             Type::Integer { size, signed, .. } => Pointee::Integer { size, signed },
             Type::Struct(id) => Pointee::Btf(id),
+            Type::Array { ref element, .. }
+                if self.globals.infers_types && !matches!(**element, Type::Integer { .. }) =>
+            {
+                self.globals.shapes.pointee_of(&ty)
+            }
             Type::Array { element, count } => match *element {
                 Type::Integer { size, signed, .. } => Pointee::Integers { size, signed, count },
                 // What lies there is not followed; as an address it is like any other.
