@@ -19,7 +19,7 @@ use kestrel_trace::aggregate::{MapType, state};
 use kestrel_trace::calls::Signatures;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::{EventClass, EventId};
-use kestrel_trace::layout::{Layout, Names};
+use kestrel_trace::layout::Names;
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use std::rc::Rc;
@@ -138,12 +138,16 @@ impl Replay {
         let code = decode(&program.code, &maps, &self.machine.tables)?;
         self.event_names
             .push((self.next_record_id.into(), context.name.clone()));
+        let number = self.next_record_id;
         for record in handler.records() {
             let class = EventClass {
                 id: EventId(self.next_record_id),
                 name: context.name.clone(),
                 kind: String::new(),
-                layout: named(&record.layout, &context.name),
+                layout: record
+                    .layout
+                    .named_event(number, &context.name)
+                    .unwrap_or_else(|| record.layout.clone()),
                 action: record.asks.clone(),
                 print: None,
             };
@@ -475,17 +479,4 @@ impl RunOutput {
             })
         })
     }
-}
-
-/// A layout in which names of the event are those of this one.
-fn named(layout: &Layout, event: &str) -> Layout {
-    use kestrel_trace::layout::EventName;
-    let waits = |field: &&kestrel_trace::layout::Field| EventName::wanted(&field.ty).is_some();
-    if !layout.fields().iter().any(|field| waits(&field)) {
-        return layout.clone();
-    }
-    Layout::new(layout.fields().iter().map(|field| {
-        let named = EventName::wanted(&field.ty).map(|what| what.named([(0, event)]));
-        (field.name.clone(), named.unwrap_or_else(|| field.ty.clone()))
-    }))
 }

@@ -306,6 +306,26 @@ impl FieldType {
 }
 
 impl Layout {
+    /// The layout with names for the event wherever a part waits for them; `None` where none does. In records of one event the number is 0, or what its handler
+    /// kept: `number`.
+    pub fn named_event(&self, number: u16, event: &str) -> Option<Self> {
+        let mut waits = false;
+        let mut name = |ty: &mut FieldType| {
+            if let Some(what) = EventName::wanted(ty) {
+                waits = true;
+                let own = (number != 0).then_some((i64::from(number), event));
+                *ty = what.named([(0, event)].into_iter().chain(own));
+            }
+        };
+        let mut fields: Vec<(String, FieldType)> = Vec::new();
+        for field in &self.fields {
+            let mut ty = field.ty.clone();
+            ty.each_part(&mut name);
+            fields.push((field.name.clone(), ty));
+        }
+        waits.then(|| Self::new(fields))
+    }
+
     /// Places fields given in reading order. Larger alignments come first in memory, so there is no padding between them.
     pub fn new(fields: impl IntoIterator<Item = (String, FieldType)>) -> Self {
         let mut fields: Vec<Field> = fields

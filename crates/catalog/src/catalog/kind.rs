@@ -7,7 +7,7 @@ use crate::error::Result;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_trace::event_kind::EventKindNames;
-use kestrel_trace::layout::{EventName, Field as LayoutField, Layout};
+use kestrel_trace::layout::Layout;
 use kestrel_trace::print::OwnFormat;
 use std::fmt;
 
@@ -314,24 +314,16 @@ impl Instance {
         self.identity.as_deref().unwrap_or(&self.name)
     }
 
-    /// The layout of a record of this event, given the one that the program writes: the same bytes, better names. `probe` is what the event is called in records.
-    pub fn named_layout(&self, written: &Layout, probe: &str) -> Layout {
+    /// The layout of a record of this event, given the one that the program writes: the same bytes, better names. `probe` is what the event is called in records, `number` its
+    /// number in what a handler kept.
+    pub fn named_layout(&self, written: &Layout, probe: &str, number: u16) -> Layout {
         match &self.layout {
             Some(named) if is_syscall_words(written) && named.constant_size() == written.constant_size() => {
                 named.clone()
             }
-            _ if written
-                .fields()
-                .iter()
-                .any(|f| EventName::wanted(&f.ty).is_some()) =>
-            {
-                let field = |f: &LayoutField| {
-                    let named = EventName::wanted(&f.ty).map(|what| what.named([(0, probe)]));
-                    (f.name.clone(), named.unwrap_or_else(|| f.ty.clone()))
-                };
-                Layout::new(written.fields().iter().map(field))
-            }
-            _ => written.clone(),
+            _ => written
+                .named_event(number, probe)
+                .unwrap_or_else(|| written.clone()),
         }
     }
 

@@ -352,6 +352,19 @@ fn failures_of_helpers_are_lines_of_json() {
     assert!(!lookup.err.contains("Additional Info"), "{}", lookup.err);
 }
 
+/// What the kernel hands to the program of a clock has its members and its registers.
+#[test]
+fn clocks_have_registers_and_a_period() {
+    needs_tracing!();
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let program =
+        r#"interval:ms:20 { print((ctx.sample_period, ctx.regs.ip == reg("ip"), reg("ip") > 0)); exit(); }"#;
+    let run = Place::new().run(&["run", "-q", "-e", program]).succeeds();
+    assert_eq!(run.out.trim(), "(20000000, true, true)", "{}", run.err);
+}
+
 /// Loops go over maps with stacks in their keys, whoever wrote them; a block that ends in a map function is one; tuples of other lengths are not equal; an array
 /// of arrays is found where an address leads.
 #[test]

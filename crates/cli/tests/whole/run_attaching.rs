@@ -120,7 +120,7 @@ fn probes_are_not_left_out_for_want_of_files() {
     assert_ne!(refused, 0, "all of them fit into few files");
 }
 
-/// A thread of this process writes a word: each write is an event, with -p by a debug register of its threads alone.
+/// A thread of this process writes a word: each write is an event, with -p by a debug register of its threads alone; what lies there is read.
 #[test]
 fn watchpoints_see_writes() {
     needs_tracing!();
@@ -128,7 +128,7 @@ fn watchpoints_see_writes() {
     static WATCHED: AtomicU64 = AtomicU64::new(0);
     let (address, pid) = (&raw const WATCHED as usize, std::process::id().to_string());
     let program = format!(
-        "watchpoint:{address:#x}:8:w {{ @hits = count(); @pids[pid] = 1; if (@n++ == 2) {{ exit(); }} }}"
+        "watchpoint:{address:#x}:8:w {{ @hits = count(); @pids[pid] = 1; @values[*(uint64 *){address:#x} > 0] = 1; if (@n++ == 2) {{ exit(); }} }}"
     );
     let place = WorkFolder::new();
     let plan = ["run", "--dry-run", "-q", "-p", &pid, "-e", &program];
@@ -149,7 +149,10 @@ fn watchpoints_see_writes() {
         run.succeeds().out
     });
     assert!(
-        out.contains("@hits: 3\n") && out.contains(&format!("@pids[{pid}]: 1\n")),
+        out.contains("@hits: 3\n")
+            && out.contains(&format!("@pids[{pid}]: 1\n"))
+            && out.contains("@values[true]: 1\n")
+            && !out.contains("@values[false]"),
         "{out}"
     );
     for (wrong, why) in [

@@ -17,12 +17,13 @@ static inline __attribute__((always_inline)) long copied(long n)
 }
 __attribute__((noinline)) long one(long n) { return copied(n) + 1; }
 __attribute__((noinline)) struct node *other(struct node *n) { n->value = copied(n->value); return n; }
+__attribute__((noinline)) int minus(int n) { return -n; }
 struct node last = { .value = 7, .tag = "last" };
 struct node first = { .value = 3, .tag = "first", .next = { &last, &last }, .low = 5, .high = 9 };
 int main(void)
 {
     pair two = { 11, 22 };
-    return (int)(taken(&first, 'x', 1.5, two, 200) + one(2) + other(&last)->value) == -1;
+    return (int)(taken(&first, 'x', 1.5, two, 200) + one(2) + minus(3) + other(&last)->value) == -1;
 }
 "#;
 
@@ -65,6 +66,29 @@ fn parameters_of_functions_have_names_and_types() {
         assert_eq!(out[2].trim(), "7\n3", "{options:?}");
         assert_eq!(out[3].trim(), "last", "{options:?}");
     }
+}
+
+/// What a function returns is a number of 64 bits, whatever its type; registers are members of `ctx` and have names; `func` and `probe` are names also within tuples and
+/// in variables of a handler of several events.
+#[test]
+fn returns_registers_and_names_of_functions() {
+    needs_tracing!();
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let programs = [
+        "uretprobe:./traced:minus { print(retval); print(retval < 0); print((int32)retval); }",
+        "uprobe:./traced:one { print((ctx.di, reg(\"di\"))); $c = ctx; print(($c.sp == reg(\"sp\"), ctx.ip > 0)); }",
+        "uprobe:./traced:on[e],uprobe:./traced:minu* { $f = func; print((func, arg0)); print({ (probe, $f) }); print($f); }",
+    ];
+    let Some(out) = printed(&["-g", "-O2"], &programs) else {
+        return;
+    };
+    assert_eq!(out[0].trim(), "4294967293\nfalse\n-3", "{out:?}");
+    assert_eq!(out[1].trim(), "(2, 2)\n(true, true)", "{out:?}");
+    let names =
+        "(one, 2)\n(uprobe:./traced:one, one)\none\n(minus, 3)\n(uprobe:./traced:minus, minus)\nminus";
+    assert_eq!(out[2].trim(), names, "{out:?}");
 }
 
 /// What a map keeps at one event has the same type at all others: also where they name no type, and at those without types of their own.

@@ -289,8 +289,9 @@ impl Hook {
                 true => whole_name(self.kind, &instance.name),
                 false => instance.name.clone(),
             };
+            let first = id;
             for record in records() {
-                let layout = instance.named_layout(&record.layout, &probe);
+                let layout = instance.named_layout(&record.layout, &probe, first);
                 classes.push(EventClass {
                     id: EventId(id),
                     name: instance.name.clone(),

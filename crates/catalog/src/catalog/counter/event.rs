@@ -1,5 +1,6 @@
 //! An event of a counter: how it is named, attached and described, whatever its kind.
 
+use crate::arch;
 use crate::attach::{self, Mechanism};
 use crate::catalog::kind::{DescribedField, Description, Instance, Resolved, Strategy};
 use crate::catalog::lookup::Catalog;
@@ -39,6 +40,8 @@ pub(super) fn resolved_by(
         mechanism,
         Context {
             types: catalog.types().ok(),
+            // `struct bpf_perf_event_data` begins with them.
+            registers: arch::registers(0),
             features: catalog.features(program),
             // The kernel calls it out of an interrupt.
             preemptible: false,

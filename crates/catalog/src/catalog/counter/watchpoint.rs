@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::{Breakpoint, Counter};
 use kestrel_trace::event_kind;
+use kestrel_trace::layout::Space;
 
 /// The kind of events made by watchpoints on memory.
 #[derive(Debug)]
@@ -60,7 +61,14 @@ impl EventKind for Watchpoint {
             every_cpu: true,
             process: catalog.script().and_then(|view| view.command.or(view.process)),
         });
-        Ok(vec![resolved_by(catalog, self.name(), name, mechanism)])
+        let mut resolved = resolved_by(catalog, self.name(), name, mechanism);
+        // Handlers read what is watched: addresses of processes lie in the lower half.
+        if address <= i64::MAX as u64 {
+            for strategy in &mut resolved.strategies {
+                strategy.context.space = Space::User;
+            }
+        }
+        Ok(vec![resolved])
     }
 }
 

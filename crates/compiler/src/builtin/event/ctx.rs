@@ -1,17 +1,30 @@
 //! The built-in `ctx`: the address of the program's context.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
-use crate::check::tree::{Expr, ExprKind, Pointer, Type};
+use crate::check::tree::{Expr, ExprKind, Pointee, Pointer, Type};
+use crate::context::ProgramKind;
+use kestrel_bpf::btf::Kind;
 use kestrel_trace::layout::Space;
 
 pub(crate) static CTX: Builtin = Builtin {
     name: "ctx",
     numbered: false,
     usage: "ctx",
-    about: "the address of what the kernel gives the program; what lies there is said by a cast",
+    about: "the address of what the kernel gives the program: registers (ctx.ip) at kprobe and uprobe, those and sample_period at counters and clocks; elsewhere a cast says what lies there",
     kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
-        let ty = Type::Pointer(Pointer::untyped(Space::Kernel));
+        let structure = match checker.context.program {
+            ProgramKind::Kprobe | ProgramKind::Kretprobe => Some("pt_regs"),
+            ProgramKind::PerfEvent => Some("bpf_perf_event_data"),
+            _ => None,
+        };
+        let known = structure.zip(checker.btf());
+        let to = known.and_then(|(name, btf)| btf.find(Kind::Struct, name));
+        let untyped = Pointer::untyped(Space::Kernel);
+        let ty = Type::Pointer(Pointer {
+            to: to.map_or(untyped.to, Pointee::Btf),
+            ..untyped
+        });
         Ok(Expr::new(ExprKind::ContextPointer, ty, usage.span))
     }),
 };

@@ -1,7 +1,10 @@
 //! The built-in `retval`: what the traced function returned.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
+use crate::check::tree::{Pointee, Type};
+use crate::context::{EventField, Source, ValueType};
 use crate::lang::diag::Diagnostic;
+use kestrel_trace::layout::{Base, Space};
 
 pub(crate) static RETVAL: Builtin = Builtin {
     name: "retval",
@@ -12,7 +15,25 @@ pub(crate) static RETVAL: Builtin = Builtin {
         usage.alone(checker)?;
         let context = checker.context;
         if let Some(field) = &context.return_value {
-            return checker.event_field(field, usage.span);
+            let value = checker.event_field(field, usage.span)?;
+            // As in bpftrace, what a program's function returns is the register's 64 bits, whatever the debug information says; an address of a struct leads to its members.
+            let is_word = match &value.ty {
+                Type::Pointer(pointer) => !matches!(pointer.to, Pointee::Btf(_)) || pointer.levels > 0,
+                Type::Struct(_) | Type::Tuple(_) | Type::Array { .. } => false,
+                _ => matches!(field.source, Source::Register { .. }),
+            };
+            if !(checker.globals.infers_types && context.space == Space::User && is_word) {
+                return Ok(value);
+            }
+            let word = EventField {
+                ty: ValueType::Integer {
+                    size: 8,
+                    signed: false,
+                    base: Base::Decimal,
+                },
+                ..field.clone()
+            };
+            return checker.event_field(&word, usage.span);
         }
         let message = format!("{} has no return value", context.name);
         let hint = context
