@@ -146,7 +146,7 @@ impl Replay {
                 kind: String::new(),
                 layout: record
                     .layout
-                    .named_event(number, &context.name)
+                    .named_event(&context.name, &[(number.into(), &context.name)])
                     .unwrap_or_else(|| record.layout.clone()),
                 action: record.asks.clone(),
                 print: None,

@@ -306,15 +306,14 @@ impl FieldType {
 }
 
 impl Layout {
-    /// The layout with names for the event wherever a part waits for them; `None` where none does. In records of one event the number is 0, or what its handler
-    /// kept: `number`.
-    pub fn named_event(&self, number: u16, event: &str) -> Option<Self> {
+    /// The layout with names of events wherever a part waits for them; `None` where none does. In records of one event the number 0 is that one; others have the
+    /// `numbers` under which handlers keep them.
+    pub fn named_event(&self, event: &str, numbers: &[(i64, &str)]) -> Option<Self> {
         let mut waits = false;
         let mut name = |ty: &mut FieldType| {
             if let Some(what) = EventName::wanted(ty) {
                 waits = true;
-                let own = (number != 0).then_some((i64::from(number), event));
-                *ty = what.named([(0, event)].into_iter().chain(own));
+                *ty = what.named([(0, event)].into_iter().chain(numbers.iter().copied()));
             }
         };
         let mut fields: Vec<(String, FieldType)> = Vec::new();

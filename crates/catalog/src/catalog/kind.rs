@@ -314,15 +314,15 @@ impl Instance {
         self.identity.as_deref().unwrap_or(&self.name)
     }
 
-    /// The layout of a record of this event, given the one that the program writes: the same bytes, better names. `probe` is what the event is called in records, `number` its
-    /// number in what a handler kept.
-    pub fn named_layout(&self, written: &Layout, probe: &str, number: u16) -> Layout {
+    /// The layout of a record of this event, given the one that the program writes: the same bytes, better names. `probe` is what the event is called in records, `numbers` are those of events
+    /// in what handlers keep.
+    pub fn named_layout(&self, written: &Layout, probe: &str, numbers: &[(i64, &str)]) -> Layout {
         match &self.layout {
             Some(named) if is_syscall_words(written) && named.constant_size() == written.constant_size() => {
                 named.clone()
             }
             _ => written
-                .named_event(number, probe)
+                .named_event(probe, numbers)
                 .unwrap_or_else(|| written.clone()),
         }
     }

@@ -80,6 +80,7 @@ fn returns_registers_and_names_of_functions() {
         "uretprobe:./traced:minus { print(retval); print(retval < 0); print((int32)retval); }",
         "uprobe:./traced:one { print((ctx.di, reg(\"di\"))); $c = ctx; print(($c.sp == reg(\"sp\"), ctx.ip > 0)); }",
         "uprobe:./traced:on[e],uprobe:./traced:minu* { $f = func; print((func, arg0)); print({ (probe, $f) }); print($f); }",
+        "uprobe:./traced:on[e],uprobe:./traced:minu* { @last = func; @all[func] = 1 } end { print((@last, 1)); for $kv : @all { print($kv) } clear(@all); clear(@last) }",
     ];
     let Some(out) = printed(&["-g", "-O2"], &programs) else {
         return;
@@ -89,6 +90,9 @@ fn returns_registers_and_names_of_functions() {
     let names =
         "(one, 2)\n(uprobe:./traced:one, one)\none\n(minus, 3)\n(uprobe:./traced:minus, minus)\nminus";
     assert_eq!(out[2].trim(), names, "{out:?}");
+    let mut kept: Vec<&str> = out[3].trim().lines().collect();
+    kept.sort_unstable();
+    assert_eq!(kept, ["(minus, 1)", "(minus, 1)", "(one, 1)"], "{out:?}");
 }
 
 /// What a map keeps at one event has the same type at all others: also where they name no type, and at those without types of their own.

@@ -279,6 +279,12 @@ impl Hook {
 
     /// The event classes that this hook writes when attached by this strategy.
     pub fn classes(&self, strategy: &PlannedStrategy) -> Vec<EventClass> {
+        self.classes_among(strategy, &[])
+    }
+
+    /// The same, with names for the numbers of other events that its handlers may have found in maps.
+    pub fn classes_among(&self, strategy: &PlannedStrategy, events: &[(i64, String)]) -> Vec<EventClass> {
+        let all = || events.iter().map(|(number, name)| (*number, name.as_str()));
         let records = || strategy.checked.iter().flat_map(CheckedProbe::records);
         // Of a program the planner has made it so.
         let is_whole = whole_name(self.kind, &strategy.context.name) == strategy.context.name;
@@ -289,9 +295,13 @@ impl Hook {
                 true => whole_name(self.kind, &instance.name),
                 false => instance.name.clone(),
             };
-            let first = id;
+            // Of many events each knows itself: what all of them knew of each other would be too much.
+            let numbers: Vec<(i64, &str)> = match self.instances.len() {
+                1 if !events.is_empty() => all().collect(),
+                _ => vec![(i64::from(id), probe.as_str())],
+            };
             for record in records() {
-                let layout = instance.named_layout(&record.layout, &probe, first);
+                let layout = instance.named_layout(&record.layout, &probe, &numbers);
                 classes.push(EventClass {
                     id: EventId(id),
                     name: instance.name.clone(),

@@ -29,8 +29,9 @@ impl Session {
             .is_some_and(Attached::sees_both_ends)
         {
             let strategy = hook.strategies.first();
-            self.classes
-                .extend(strategy.map_or_else(Vec::new, |strategy| hook.classes(strategy)));
+            self.classes.extend(strategy.map_or_else(Vec::new, |strategy| {
+                hook.classes_among(strategy, &self.event_names)
+            }));
             self.sharing.push(index);
             return Ok(());
         }
@@ -112,7 +113,7 @@ impl Session {
                         used: strategy.to_string(),
                         why: reason(&why),
                     });
-                    return Ok((attached, hook.classes(strategy), detour));
+                    return Ok((attached, hook.classes_among(strategy, &self.event_names), detour));
                 }
                 Err(error) if is_final(&error) => return Err(error),
                 Err(error) => last = Some(error),
