@@ -352,6 +352,16 @@ fn failures_of_helpers_are_lines_of_json() {
     assert!(!lookup.err.contains("Additional Info"), "{}", lookup.err);
 }
 
+/// A record is one key of a map wherever it comes from: written out, in a variable, in another map.
+#[test]
+fn records_are_whole_keys() {
+    needs_tracing!();
+    let program = r#"begin { $t = (a = 1, b = "x"); @k[$t] = 1; @k[(a = 1, b = "x")]++; @v = $t; print(@k[@v]);
+        for $kv : @k { print($kv.0.b); print($kv); } clear(@k); clear(@v); }"#;
+    let run = Place::new().run(&["run", "-q", "-e", program]).succeeds();
+    assert_eq!(run.out.trim(), "2\nx\n({ .a = 1, .b = x }, 2)", "{}", run.err);
+}
+
 /// What the kernel hands to the program of a clock has its members and its registers.
 #[test]
 fn clocks_have_registers_and_a_period() {

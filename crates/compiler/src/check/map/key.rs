@@ -66,6 +66,10 @@ impl Checker<'_> {
         );
         let value = worth.then(|| self.expression(key).ok())??;
         let Type::Tuple(ty) = &value.ty else { return None };
+        // A record is one key, written out or not.
+        if ty.members.iter().any(|member| !member.name.is_empty()) {
+            return None;
+        }
         let parts = (0..ty.members.len()).map(|place| {
             let part = self.tuple_part(&value, place, key.span).ok_or(Reported)?;
             self.key_of(part, key.span)
