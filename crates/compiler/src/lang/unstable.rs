@@ -30,11 +30,6 @@ const FEATURES: &[Feature] = &[
         |c| c.unstable_typeinfo,
         |probes, _| first(probes, &|expr| matches!(expr.kind, ExprKind::Typeinfo(_))),
     ),
-    (
-        "map_decl",
-        |c| c.unstable_map_decl,
-        |_, maps| maps.first().map(|map| map.span),
-    ),
 ];
 
 /// Diagnostics about the unstable features that a script uses.

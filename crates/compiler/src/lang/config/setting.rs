@@ -214,18 +214,18 @@ pub const SETTINGS: &[Setting] = &[
     ),
     row(
         "unstable_import",
-        SettingKind::Unstable(|c| &mut c.unstable_import),
-        "imports: error, warn, enable",
+        SettingKind::Nothing,
+        "deprecated and has no effect: imports are part of the language",
     ),
     row(
         "unstable_macro",
-        SettingKind::Unstable(|c| &mut c.unstable_macro),
-        "macros: error, warn, enable",
+        SettingKind::Nothing,
+        "deprecated and has no effect: macros are part of the language",
     ),
     row(
         "unstable_map_decl",
-        SettingKind::Unstable(|c| &mut c.unstable_map_decl),
-        "declarations of maps: error, warn, enable",
+        SettingKind::Nothing,
+        "deprecated and has no effect: maps may always be declared",
     ),
     row(
         "unstable_tseries",
