@@ -242,7 +242,7 @@ fn what_is_odd_about_a_program_is_said() {
     for (program, words) in [
         (
             "let @unused = hash(10); let @used = hash(5); begin { @used[1] = 1; exit(); }",
-            "no handler uses the map @unused",
+            "Unused map: @unused",
         ),
         (
             "config = { strlen = 10 } begin { exit(); }",

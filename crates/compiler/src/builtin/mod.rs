@@ -205,6 +205,12 @@ pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Check
     Some(with_usage(checker, usage, |checker| match kind {
         BuiltinKind::Statement(check) | BuiltinKind::MapChange(check) => check(checker, usage),
         BuiltinKind::UserAction(verb) => checker.user_space_verb(usage, verb),
+        BuiltinKind::Aggregation { check, .. } if checker.globals.infers_types => {
+            check(checker, usage)?;
+            let message = format!("{}() must be assigned to a map, which it fills", usage.name);
+            let hint = format!("@x = {}", usage.written.unwrap_or(usage.name));
+            Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)))
+        }
         BuiltinKind::Aggregation { check, .. } => {
             check(checker, usage).and_then(|pending| checker.bare_aggregation(pending, usage.span))
         }

@@ -2,7 +2,7 @@
 
 use super::checker::{Checked, Checker};
 use super::tree::{Access, CompareOp, Expr, ExprKind, Pointee, Show, Type};
-use super::value::{comparison, constant, narrowed};
+use super::value::{comparison, constant, is_literal, narrowed};
 use super::walk::MemoryPlace;
 use crate::lang::ast::{self, Span, TypeName};
 use crate::lang::diag::Diagnostic;
@@ -35,7 +35,7 @@ impl Checker<'_> {
         let is_written_here = type_span.end <= operand.span.start;
         if known && same && is_written_here && self.globals.infers_types {
             let (_, spelled) = self.spelled_type(ty);
-            let message = format!("this cast changes nothing: the value is of type {spelled} already");
+            let message = format!("Unnecessary cast: the value is of type {spelled} already");
             self.report(Diagnostic::warning(type_span, message));
         }
     }
@@ -104,7 +104,11 @@ impl Checker<'_> {
         let ends = self.globals.infers_types && matches!(value.kind, ExprKind::ConstantBytes(_));
         let fits = match value.ty.is_scalar() {
             // A number that is known now has as many bytes as are asked of it.
-            true => size <= has || value.constant().is_some() && size <= 8,
+            true => match self.globals.infers_types && !is_literal(&value) {
+                // Of a number with a type of its own all bytes are asked for.
+                true => size == has,
+                false => size <= has || value.constant().is_some() && size <= 8,
+            },
             false => size == has || ends && size == has + 1,
         };
         if let Type::CharArray { .. } = ty
@@ -121,7 +125,9 @@ impl Checker<'_> {
                 self.describe(&value.ty),
                 self.describe(&ty)
             );
-            return Err(self.error(type_span, message));
+            let hint = (value.ty.is_scalar() && self.globals.infers_types)
+                .then(|| format!("all of its bytes are (uint8[{has}])…"));
+            return Err(self.report(Diagnostic::error(type_span, message).maybe_hint(hint)));
         }
         match value.kind {
             // The NUL behind a text in quotes is one of its bytes.

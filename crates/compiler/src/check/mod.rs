@@ -45,6 +45,7 @@ mod map;
 mod memory;
 mod name;
 pub(crate) mod number_name;
+mod operands;
 mod operator;
 mod output;
 mod pair;

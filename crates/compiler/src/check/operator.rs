@@ -62,8 +62,9 @@ impl Checker<'_> {
         }
         match meaning(op) {
             Meaning::Arithmetic(op) => {
-                let (l, r) = (self.scalar(left), self.scalar(right));
-                self.arithmetic(op, l?, r?, span)
+                let (l, r) = (self.scalar(left)?, self.scalar(right)?);
+                self.warn_of_sign(op, &l, &r, span);
+                self.arithmetic(op, l, r, span)
             }
             Meaning::Compare(op) => {
                 if let Some(compared) = self.compare_event(op, left, right, span) {
@@ -73,7 +74,7 @@ impl Checker<'_> {
                 self.compare(op, l?, r?, span)
             }
             Meaning::Logic(and) => {
-                let (l, r) = (self.condition(left), self.condition(right));
+                let (l, r) = (self.truth(left, and), self.truth(right, and));
                 Ok(logic(and, l?, r?, span))
             }
         }
@@ -81,6 +82,7 @@ impl Checker<'_> {
 
     /// Arithmetic on two scalars.
     pub(crate) fn arithmetic(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Checked<Expr> {
+        self.refuse_of_address(op, &left, &right, span)?;
         match (op, &left.ty, &right.ty) {
             (BinaryOp::Add, Type::Pointer(p), Type::Integer { .. } | Type::Bool) => {
                 let pointer = *p;
@@ -452,6 +454,13 @@ impl Checker<'_> {
             _ => None,
         };
         let value = if op == UnaryOp::Not {
+            if let ast::ExprKind::String(_) = value.kind
+                && self.globals.infers_types
+            {
+                let message = "a string has no opposite";
+                let hint = "compare it: … != \"text\"";
+                return Err(self.report(Diagnostic::error(span, message).hint(hint)));
+            }
             self.condition(value)?
         } else {
             self.integer(value)?

@@ -154,6 +154,11 @@ impl Checker<'_> {
     pub(crate) fn kernel_line(&mut self, usage: &Use<'_>) -> Checked<StatementKind> {
         let args = usage.positional(self, 1, 1 + KERNEL_VALUES)?;
         let span = usage.span;
+        if self.globals.infers_types {
+            let message = "debugf() is not for production: its lines go to the one buffer of all tracers, and slow the kernel down";
+            let hint = "printf() writes to the output of this program";
+            self.report(Diagnostic::warning(span, message).hint(hint));
+        }
         let Some((format, values)) = args.split_first() else {
             return Err(self.error(span, "a format is missing"));
         };

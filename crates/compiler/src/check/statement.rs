@@ -271,6 +271,11 @@ impl Checker<'_> {
         id
     }
 
+    /// Whether what is checked now is repeated.
+    pub(crate) fn is_in_loop(&self) -> bool {
+        self.loops > 0
+    }
+
     /// The body of a loop.
     pub(super) fn looped(&mut self, body: &Block) -> Vec<Statement> {
         self.loops += 1;

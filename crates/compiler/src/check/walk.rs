@@ -136,7 +136,15 @@ impl Checker<'_> {
         let base = self.record_behind(base, span)?;
         if let Type::Tuple(ty) = &base.ty {
             let place = match name.node.parse::<usize>() {
-                Ok(place) => Some(place).filter(|place| *place < ty.members.len()),
+                Ok(place) => {
+                    let has_name = ty
+                        .members
+                        .get(place)
+                        .is_some_and(|member| !member.name.is_empty());
+                    // The members of a record go by their names.
+                    let goes_by_place = !(has_name && self.globals.infers_types);
+                    Some(place).filter(|place| *place < ty.members.len() && goes_by_place)
+                }
                 Err(_) => ty.members.iter().position(|member| {
                     member.name == name.node || earlier_name(&member.name) == Some(&name.node)
                 }),

@@ -20,7 +20,7 @@ pub(crate) fn unused(program: &ProgramText, globals: &Globals) -> Vec<Diagnostic
     let maps = program.maps.iter();
     let unused = maps.filter(|map| globals.map(&map.name.node).is_none());
     let warning = |map: &MapDeclaration| {
-        let message = format!("no handler uses the map @{}", map.name.node);
+        let message = format!("Unused map: @{} is in no handler", map.name.node);
         Diagnostic::warning(map.span, message)
     };
     unused.map(warning).collect()

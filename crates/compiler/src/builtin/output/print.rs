@@ -5,6 +5,8 @@ use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{Expr, StatementKind, Type};
 use crate::check::value::constant;
 use crate::lang::ast;
+use crate::lang::diag::Diagnostic;
+use kestrel_trace::aggregate::MapType;
 
 pub(crate) static PRINT: Builtin = Builtin {
     name: "print",
@@ -52,6 +54,20 @@ fn print(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<StatementKind> {
 }
 
 impl Checker<'_> {
+    /// Warns of limits that a map's values have no order for, and of prints that happen when the loop is over.
+    fn warn_of_print(&mut self, map: &MapType, limited: bool, span: ast::Span) {
+        if limited && map.value.function() == Some("stats") {
+            let message = "print()'s top and div arguments are ignored: stats() are three numbers each, without an order";
+            let hint = format!("print all of it: print({})", map.title());
+            self.report(Diagnostic::warning(span, message).hint(hint));
+        }
+        if self.is_in_loop() {
+            let message = "print() of a whole map in a loop is asynchronous: it shows what the map holds when the handler is done, as often";
+            let hint = "print it behind the loop, or single values in it: print(@map[key])";
+            self.report(Diagnostic::warning(span, message).hint(hint));
+        }
+    }
+
     /// `print(@map, top, div)`. The record has the map's generation, because it is carried out later, when the map may have been cleared.
     fn print_map(
         &mut self,
@@ -61,6 +77,9 @@ impl Checker<'_> {
         span: ast::Span,
     ) -> Checked<StatementKind> {
         let map = self.known_map(name, name_span)?;
+        if self.globals.infers_types {
+            self.warn_of_print(&map, !limits.is_empty(), span);
+        }
         let single = map.keys.is_empty() && map.value.aggregation().is_none();
         let mut values = vec![self.generation_of(map, span)];
         if single {

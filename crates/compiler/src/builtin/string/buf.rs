@@ -21,12 +21,14 @@ pub(crate) static BUF: Builtin = Builtin {
 };
 
 fn read(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
-    let args = usage.positional(checker, 1, 3)?;
+    let most = if checker.globals.infers_types { 2 } else { 3 };
+    let args = usage.positional(checker, 1, most)?;
     let Some(address) = args.first() else {
         return Err(checker.error(usage.span, "an address is missing"));
     };
     let value = checker.expression(address)?;
     let own = match (&value.kind, &value.ty) {
+        (ExprKind::ConstantBytes(_), _) if checker.globals.infers_types && args.len() < 2 => None,
         (ExprKind::ConstantBytes(known), _) => Some(known.len() as u32),
         (ExprKind::Bytes { size, .. }, Type::Array { .. } | Type::CharArray { .. }) => Some(*size),
         _ => None,
@@ -66,6 +68,14 @@ fn limits(
         };
     };
     let length = checker.scalar(bytes)?;
+    if let Some(known) = length.constant().map(u64::cast_signed)
+        && known < 0
+        && length.ty.is_signed()
+        && checker.globals.infers_types
+    {
+        let message = format!("the length of memory cannot be negative ({known})");
+        return Err(checker.error(bytes.span, message));
+    }
     let max = match (most, length.constant()) {
         (Some(most), _) => checker.limit(most, room, "the most bytes of memory")?,
         (None, Some(known)) if checker.globals.infers_types => known.clamp(1, room.into()) as u32,

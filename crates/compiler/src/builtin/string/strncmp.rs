@@ -4,6 +4,7 @@ use super::memcmp::bytes_at;
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Access, CompareOp, Expr, ExprKind, Type};
 use crate::check::value::{comparison, constant, room};
+use crate::lang::diag::Diagnostic;
 
 pub(crate) static STRNCMP: Builtin = Builtin {
     name: "strncmp",
@@ -23,6 +24,12 @@ pub(crate) static STRNCMP: Builtin = Builtin {
             let span = text.span;
             strings.push(match text.ty.is_string() {
                 true => text,
+                false if checker.globals.infers_types && is_number(&text) => {
+                    let what = checker.describe(&text.ty);
+                    let message = format!("strncmp() compares strings, and this is {what}");
+                    let hint = "a string stands in quotes, or is read at an address by str()";
+                    return Err(checker.report(Diagnostic::error(span, message).hint(hint)));
+                }
                 false => checker.string(text, longest, None, span)?,
             });
         }
@@ -76,3 +83,8 @@ pub(crate) static STRNCMP: Builtin = Builtin {
         })
     }),
 };
+
+/// Whether it is a number of the text, at which no string lies.
+fn is_number(value: &Expr) -> bool {
+    matches!(value.ty, Type::Integer { .. }) && value.constant().is_some()
+}

@@ -338,7 +338,12 @@ impl<'a> Lexer<'a> {
                         Diagnostic::error(span, format!("the number {word} does not fit in 64 bits"))
                             .hint("the largest is 18446744073709551615, which is 0xffffffffffffffff")
                     }
-                    NumberTrouble::Digits => Diagnostic::error(span, format!("\"{word}\" is not a number")),
+                    NumberTrouble::Digits => {
+                        let hint = word
+                            .ends_with('_')
+                            .then(|| "an underscore stands between digits: 1_000".to_owned());
+                        Diagnostic::error(span, format!("\"{word}\" is not a number")).maybe_hint(hint)
+                    }
                     NumberTrouble::Suffix(suffix) => {
                         Diagnostic::error(span, format!("\"{suffix}\" is not a suffix of numbers"))
                             .hint("times: ns us ms s m h d; sizes: k M G; unsigned: u")

@@ -93,6 +93,9 @@ fn split(word: &str) -> Result<(u64, &str), NumberTrouble<'_>> {
         .find(|c: char| !(c.is_digit(if radix == 8 { 10 } else { radix }) || c == '_'))
         .unwrap_or(body.len());
     let (digits, mut suffix) = body.split_at(end);
+    if digits.ends_with('_') {
+        return Err(NumberTrouble::Digits);
+    }
     let digits: String = digits.chars().filter(|c| *c != '_').collect();
     if digits.is_empty() || (radix != 10 && !digits.chars().all(|c| c.is_digit(radix))) {
         return Err(NumberTrouble::Digits);

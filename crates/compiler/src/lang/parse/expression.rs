@@ -293,6 +293,10 @@ impl Parser<'_> {
             },
             TokenKind::Map(name) => {
                 let keys = match self.eat("[") {
+                    true if self.of_program && self.is("]") => {
+                        let wrong = Diagnostic::error(self.token.span, "a key is missing here");
+                        return Err(self.error(wrong.hint(format!("without keys it is written @{name}"))));
+                    }
                     true => self.enclosed(|p| p.list("]"))?,
                     false => Vec::new(),
                 };

@@ -29,10 +29,11 @@ impl Parser<'_> {
     /// A script, or a table file where its settings need not stand first.
     pub(super) fn script(&mut self, config_first: bool) -> Script {
         let mut items = Vec::new();
+        self.of_program = config_first;
         while !self.is_end() {
             let start = self.start();
             if config_first {
-                self.refuse_late_config(&items);
+                self.refuse_late(&items);
             }
             match self.item() {
                 Ok(item) => items.push(item),
@@ -46,21 +47,30 @@ impl Parser<'_> {
         Script { items }
     }
 
-    /// Refuses settings behind what they are for, and behind other settings.
-    fn refuse_late_config(&mut self, items: &[Item]) {
-        let is_config = self.is_word("config") && self.after_word() == Some('=');
+    /// Refuses settings behind other settings; settings, imports and types of C behind what they are for.
+    fn refuse_late(&mut self, items: &[Item]) {
+        let after = self.after_word();
+        let (what, verb) = match self.token.kind {
+            TokenKind::Word("config") if after == Some('=') => ("config = { … }", "stands"),
+            TokenKind::Word("import") if after == Some('"') => ("imports", "stand"),
+            TokenKind::Word("struct" | "union" | "enum" | "typedef")
+                if after.is_some_and(|c| is_name(c) || c == '{') =>
+            {
+                ("definitions of C", "stand")
+            }
+            _ => return,
+        };
+        let is_config = self.is_word("config");
         if is_config && items.iter().any(|item| matches!(item, Item::Config(_))) {
             let message = "config = { … } stands once";
             let hint = "write all settings in the first one";
             self.error(Diagnostic::error(self.token.span, message).hint(hint));
         }
-        if is_config
-            && items
-                .iter()
-                .any(|item| matches!(item, Item::Probe(_) | Item::Subprogram(_)))
-        {
-            let message = "config = { … } stands before all probes and functions";
-            let hint = "move it to the top of the script";
+        let is_used = |item: &Item| matches!(item, Item::Probe(_) | Item::Subprogram(_));
+        if items.iter().any(is_used) {
+            let message = format!("{what} {verb} before all probes and functions");
+            let it = if is_config { "it" } else { "this" };
+            let hint = format!("move {it} to the top of the script");
             self.error(Diagnostic::error(self.token.span, message).hint(hint));
         }
     }
@@ -290,13 +300,13 @@ impl Parser<'_> {
     fn config(&mut self) -> Parsed<Item> {
         self.take();
         self.expect("=")?;
-        self.settings().map(Item::Config)
+        self.settings(self.of_program).map(Item::Config)
     }
 
     fn buffer(&mut self) -> Parsed<Buffer> {
         self.take();
         let name = self.expect_name("the buffer's name")?;
-        let settings = self.settings()?;
+        let settings = self.settings(false)?;
         Ok(Buffer { name, settings })
     }
 
@@ -308,14 +318,17 @@ impl Parser<'_> {
         Ok(Item::Param(name, value))
     }
 
-    /// `{ name = value … }`, optionally separated by semicolons or commas.
-    fn settings(&mut self) -> Parsed<Settings> {
+    /// `{ name = value … }`; between them stand semicolons or commas, which may be left out unless they are `separated`.
+    fn settings(&mut self, separated: bool) -> Parsed<Settings> {
         self.expect("{")?;
         let mut settings = Vec::new();
         while !self.eat("}") {
             let name = self.expect_name("a setting's name or \"}\"")?;
             self.expect("=")?;
             settings.push((name, self.expression()?));
+            if separated && !self.is(";") && !self.is(",") && !self.is("}") {
+                return Err(self.unexpected("\";\" or \"}\""));
+            }
             while self.eat(";") || self.eat(",") {}
         }
         Ok(settings)
@@ -436,6 +449,11 @@ impl Parser<'_> {
         let mut all: Option<Expr> = None;
         while self.is("/") {
             let start = self.start();
+            if all.is_some() && self.of_program {
+                let message = "a probe has one predicate";
+                let wrong = Diagnostic::error(self.token.span, message);
+                self.error(wrong.hint("write both conditions in it: /first && second/"));
+            }
             let next = self.predicate();
             all = Some(match all {
                 None => next,

@@ -169,6 +169,8 @@ struct Parser<'a> {
     in_predicate: bool,
     /// Whether what is read now is the body of a macro.
     in_macro: bool,
+    /// Whether it is a program of bpftrace's language, without what only tables take.
+    of_program: bool,
 }
 
 /// A token that has been looked at before it is next.
@@ -206,6 +208,7 @@ impl<'a> Parser<'a> {
             ended: false,
             in_predicate: false,
             in_macro: false,
+            of_program: false,
         };
         parser.load();
         parser

@@ -1,0 +1,67 @@
+//! Operands that an operator of scripts has no meaning for: strings beside `&&`, addresses that are multiplied.
+
+use super::checker::{Checked, Checker};
+use super::tree::{BinaryOp, Expr, Pointee, Pointer, Type};
+use crate::lang::ast::{self, Span};
+use crate::lang::diag::Diagnostic;
+
+impl Checker<'_> {
+    /// A side of `&&` (`and`) or `||`: in scripts no string, which is neither true nor false.
+    pub(super) fn truth(&mut self, side: &ast::Expr, and: bool) -> Checked<Expr> {
+        if let ast::ExprKind::String(_) = side.kind
+            && self.globals.infers_types
+        {
+            let message = format!("a string is no side of {}", if and { "&&" } else { "||" });
+            let hint = "compare it: … == \"text\"";
+            return Err(self.report(Diagnostic::error(side.span, message).hint(hint)));
+        }
+        self.condition(side)
+    }
+
+    /// Warns where a number that may be negative is divided: bpftrace divides it as an unsigned one.
+    pub(super) fn warn_of_sign(&mut self, op: BinaryOp, left: &Expr, right: &Expr, span: Span) {
+        let sign = match op {
+            BinaryOp::Divide => "/",
+            BinaryOp::Modulo => "%",
+            _ => return,
+        };
+        let may_be_negative = |side: &Expr| side.ty.is_signed() && side.constant().is_none();
+        let is_number = |side: &Expr| matches!(side.ty, Type::Integer { .. });
+        if self.globals.infers_types && is_number(right) && is_number(left) && may_be_negative(left) {
+            let message =
+                format!("signed operands for '{sign}': the sign is kept here, which bpftrace does not do");
+            let hint = "cast what is never negative: (uint64)…";
+            self.report(Diagnostic::warning(span, message).hint(hint));
+        }
+    }
+
+    /// Refuses arithmetic with addresses that has no meaning: `$pointer * 2`, `1 - $pointer`; of addresses as numbers it has one.
+    pub(super) fn refuse_of_address(
+        &mut self,
+        op: BinaryOp,
+        left: &Expr,
+        right: &Expr,
+        span: Span,
+    ) -> Checked<()> {
+        let is_address = |side: &Expr| {
+            matches!(
+                side.ty,
+                Type::Pointer(Pointer { to, levels, .. }) if to != Pointee::Unknown || levels > 0
+            )
+        };
+        let meant = match op {
+            BinaryOp::Subtract => is_address(left) || !is_address(right),
+            BinaryOp::Multiply | BinaryOp::Divide | BinaryOp::Modulo => {
+                !is_address(left) && !is_address(right)
+            }
+            _ => true,
+        };
+        if meant || !self.globals.infers_types {
+            return Ok(());
+        }
+        let (l, r) = (self.spelled_type(&left.ty).1, self.spelled_type(&right.ty).1);
+        let message = format!("addresses are only added to and subtracted from, and this is of {l} and {r}");
+        let hint = "cast the address to a number: (uint64)…";
+        Err(self.report(Diagnostic::error(span, message).hint(hint)))
+    }
+}
