@@ -2,7 +2,7 @@
 
 use super::options::Options;
 use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -58,9 +58,8 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Err(error) => return usage(&error),
     };
     options.as_bpftrace = true;
-    // Kestrel runs a command and watches another process; scripts written for bpftrace count on its answer.
-    if options.command.is_some() && options.pid.is_some() {
-        eprintln!("ERROR: USAGE: Cannot use both -c and -p.");
+    if let Some(what) = contradiction(&options) {
+        eprintln!("ERROR: USAGE: {what}");
         return ExitCode::FAILURE;
     }
     match super::run(&options) {
@@ -69,6 +68,52 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
             report(&failure);
             ExitCode::from(u8::from(!failure.message.is_empty()))
         }
+    }
+}
+
+/// Options that bpftrace does not take together. Kestrel could, but scripts written for bpftrace count on its answer.
+fn contradiction(options: &Options) -> Option<&'static str> {
+    if options.command.is_some() && options.pid.is_some() {
+        return Some("Cannot use both -c and -p.");
+    }
+    if options.helper_errors > 1 {
+        return Some("-kk has been deprecated: one -k tells of all failures of helpers");
+    }
+    if options.helper_errors > 0 && options.no_warnings {
+        return Some("-k, --warnings conflicts with --no-warnings: what it finds is said in warnings");
+    }
+    let modes = [options.test, options.bench, options.mode.is_some()];
+    if modes.into_iter().filter(|given| *given).count() > 1 {
+        return Some("--test, --bench and --mode conflict: a run is of one mode");
+    }
+    None
+}
+
+/// What is wrong with an option, as getopt and bpftrace put it; `None` where clap's words stand.
+fn of_option(error: &clap::Error) -> Option<String> {
+    let part = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let name = part(ContextKind::InvalidArg)?;
+    let name = name.split_whitespace().next().unwrap_or(name);
+    match error.kind() {
+        ErrorKind::UnknownArgument => Some(match name.strip_prefix("--") {
+            Some(_) => format!("bpftrace: unrecognized option '{name}'"),
+            None => format!("bpftrace: invalid option -- '{}'", name.trim_start_matches('-')),
+        }),
+        ErrorKind::InvalidValue => {
+            let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue) else {
+                return None;
+            };
+            let value = part(ContextKind::InvalidValue)?;
+            let values: Vec<String> = values.iter().map(|value| format!("'{value}'")).collect();
+            let values = values.join(", ");
+            Some(format!(
+                "ERROR: USAGE: invalid option for {name}: {value} (it must be one of {values})"
+            ))
+        }
+        _ => None,
     }
 }
 
@@ -82,9 +127,14 @@ fn usage(error: &clap::Error) -> ExitCode {
     let first = text.lines().next().unwrap_or_default();
     let first = first.strip_prefix("error: ").unwrap_or(first);
     let help = <Arguments as clap::CommandFactory>::command().render_help();
-    eprintln!("ERROR: {first}");
+    let said = of_option(error);
+    match &said {
+        Some(said) => eprintln!("{said}"),
+        None => eprintln!("ERROR: {first}"),
+    }
     match error.kind() {
         // The values that there are say more than all options.
+        ErrorKind::InvalidValue if said.is_some() => {}
         ErrorKind::InvalidValue => {
             for line in text.lines().skip(1).take_while(|line| !line.trim().is_empty()) {
                 eprintln!("{}", line.trim());
@@ -105,5 +155,59 @@ fn report(failure: &crate::exit::Failure) {
     }
     if let Some(hint) = &failure.hint {
         eprintln!("HINT: {hint}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Options, clap::Error> {
+        let words = ["bpftrace", "-e", "begin { }"]
+            .into_iter()
+            .chain(line.split_whitespace());
+        Arguments::try_parse_from(words).map(|arguments| arguments.options)
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        for (line, said) in [
+            ("-c true -p 1", Some("both -c and -p")),
+            ("-kk", Some("-kk has been deprecated")),
+            ("--warnings --no-warnings", Some("conflicts with --no-warnings")),
+            ("--test --bench", Some("conflict")),
+            ("--mode test --bench", Some("conflict")),
+            ("-k", None),
+            ("--warnings", None),
+            ("--test", None),
+        ] {
+            let options = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+            let found = contradiction(&options);
+            assert_eq!(found.is_some(), said.is_some(), "{line}");
+            assert!(
+                found.unwrap_or_default().contains(said.unwrap_or_default()),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn wrong_options_are_named_as_getopt_names_them() {
+        for (line, said) in [
+            ("--nosuch", "bpftrace: unrecognized option '--nosuch'"),
+            ("-Z", "bpftrace: invalid option -- 'Z'"),
+            (
+                "-d x",
+                "ERROR: USAGE: invalid option for -d: x (it must be one of ",
+            ),
+            (
+                "-B foo",
+                "ERROR: USAGE: invalid option for -B: foo (it must be one of ",
+            ),
+        ] {
+            let error = parsed(line).err().unwrap_or_else(|| panic!("{line} is taken"));
+            let found = of_option(&error).unwrap_or_default();
+            assert!(found.starts_with(said), "{line}: {found}");
+        }
     }
 }

@@ -79,7 +79,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) no_warnings: bool,
     /// Report failures of helpers: memory that cannot be read, keys that maps do not have
-    #[arg(short = 'k', action = clap::ArgAction::Count)]
+    #[arg(short = 'k', alias = "warnings", action = clap::ArgAction::Count)]
     pub(super) helper_errors: u8,
     /// Print the program in the language's standard layout, and end
     #[arg(long)]
