@@ -327,7 +327,7 @@ fn failures_of_helpers_are_lines_of_json() {
     needs_tracing!();
     let run = |arguments: &[&str], program: &str| {
         let arguments = [&["run", "-q", "-f", "json"], arguments, &["-e", program]].concat();
-        Place::new().run(&arguments).succeeds()
+        WorkFolder::new().run(&arguments).succeeds()
     };
     let full = run(
         &[],
@@ -358,7 +358,7 @@ fn records_are_whole_keys() {
     needs_tracing!();
     let program = r#"begin { $t = (a = 1, b = "x"); @k[$t] = 1; @k[(a = 1, b = "x")]++; @v = $t; print(@k[@v]);
         for $kv : @k { print($kv.0.b); print($kv); } clear(@k); clear(@v); }"#;
-    let run = Place::new().run(&["run", "-q", "-e", program]).succeeds();
+    let run = WorkFolder::new().run(&["run", "-q", "-e", program]).succeeds();
     assert_eq!(run.out.trim(), "2\nx\n({ .a = 1, .b = x }, 2)", "{}", run.err);
 }
 
@@ -371,7 +371,7 @@ fn clocks_have_registers_and_a_period() {
     }
     let program =
         r#"interval:ms:20 { print((ctx.sample_period, ctx.regs.ip == reg("ip"), reg("ip") > 0)); exit(); }"#;
-    let run = Place::new().run(&["run", "-q", "-e", program]).succeeds();
+    let run = WorkFolder::new().run(&["run", "-q", "-e", program]).succeeds();
     assert_eq!(run.out.trim(), "(20000000, true, true)", "{}", run.err);
 }
 
@@ -384,7 +384,7 @@ fn stacks_as_keys_and_blocks_of_map_functions() {
         begin { @a[kstack(2), 7] = 1; $t = "abcdefgh"; $p = (int8[4][2]*)&$t; print(((*$p)[1][0], (*$p)[0])); @b[1] = { $x = 4; sum($x) }; @b[1] = { { sum(5) } }; @c[ustack] = { count() };
             for $kv : @a { print($kv.0.1); @d[$kv.0] = 3; delete(@a, $kv.0); } print(len(@a)); print((1, 2) == (1, 2, 3)); print(sizeof(void)); }
         end { for $kv : @c { print(("c", $kv.1)); } for $kv : @d { print(("d", $kv.0.1)); } print(@b, -1); clear(@b); clear(@c); clear(@d); }"#;
-    let run = Place::new().run(&["run", "-q", "-e", program]).succeeds();
+    let run = WorkFolder::new().run(&["run", "-q", "-e", program]).succeeds();
     assert_eq!(
         run.out.trim_end(),
         "(101, [97,98,99,100])\n7\n0\nfalse\n0\n(c, 1)\n(d, 7)\n@b[1]: 9",

@@ -221,7 +221,7 @@ impl<'d> Maker<'d> {
         for member in members {
             ids.push(self.type_of(&member.ty));
         }
-        let far = |place: &layout::Place| place.bit_offset > MAX_OFFSET_OF_BITS;
+        let far = |place: &layout::MemberPlace| place.bit_offset > MAX_OFFSET_OF_BITS;
         if members.iter().any(|member| member.bits.is_some())
             && let Some(at) = placed.iter().position(far)
         {

@@ -3,7 +3,7 @@
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Expr, ExprKind, Pointee, Pointer, Type};
 use crate::context::ProgramKind;
-use kestrel_bpf::btf::Kind;
+use kestrel_bpf::btf::BtfKind;
 use kestrel_trace::layout::Space;
 
 pub(crate) static CTX: Builtin = Builtin {
@@ -19,7 +19,7 @@ pub(crate) static CTX: Builtin = Builtin {
             _ => None,
         };
         let known = structure.zip(checker.btf());
-        let to = known.and_then(|(name, btf)| btf.find(Kind::Struct, name));
+        let to = known.and_then(|(name, btf)| btf.find(BtfKind::Struct, name));
         let untyped = Pointer::untyped(Space::Kernel);
         let ty = Type::Pointer(Pointer {
             to: to.map_or(untyped.to, Pointee::Btf),
