@@ -121,13 +121,6 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("{text} is more than can be counted"))
 }
 
-/// Parses a share, in percent.
-pub(crate) fn percent(text: &str) -> Result<f64, String> {
-    let percent = text.trim_end_matches('%').parse::<f64>();
-    let percent = percent.ok().filter(|percent| (0.0..=100.0).contains(percent));
-    percent.ok_or_else(|| "a number from 0 to 100 is expected".to_owned())
-}
-
 /// Parses a time in seconds, or with a unit.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -27,7 +27,7 @@ pub(crate) struct StackOptions {
     #[arg(long)]
     no_children: bool,
     /// Leave out functions and branches below this share of all
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = crate::arguments::percent)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = percent)]
     percent_limit: f64,
     /// Draw a flame graph of recorded stacks: an SVG file that browsers zoom and search
     #[arg(long, value_name = "FILE")]
@@ -207,4 +207,11 @@ pub(crate) fn with_lines(symbols: Symbols) -> Symbols {
 /// Control characters in names of processes are shown, not obeyed, line by line.
 fn shown_lines(lines: &str) -> String {
     lines.lines().map(|line| format!("{}\n", shown(line))).collect()
+}
+
+/// Parses a share, in percent.
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.trim_end_matches('%').parse::<f64>();
+    let percent = percent.ok().filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| "a number from 0 to 100 is expected".to_owned())
 }
