@@ -4,6 +4,7 @@
 //!   the record up to its tail | for each string or memory of the tail a u32 as of `__data_loc` | a NUL | strings, each with a NUL, and memory
 //! ```
 
+use crate::refusal::advice;
 use kestrel_compiler::context::{Context, EventField, Features, Source, ValueType};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::layout::{Field, FieldPlace, FieldType, Layout};
@@ -19,6 +20,8 @@ pub(crate) struct Unpacking {
     located: Vec<usize>,
 }
 
+/// Arguments that have numbers in the language.
+const MAX_ARGUMENTS: usize = 10;
 /// What a program has of the tail at most: an offset of it is 16 bits.
 const MAX: usize = 0xffff;
 /// Most bytes of memory, as of the language's `buf`.
@@ -31,10 +34,26 @@ pub fn context(event: &EventClass) -> Context {
     context.features = features();
     context.fields.retain(|field| !is_stack(layout, &field.name));
     let by_name = |name: &str| context.fields.iter().find(|field| field.name == name);
-    let numbered = (0..).map_while(|number| word(by_name(&format!("arg{number}"))?));
-    context.arguments = numbered.collect();
+    let numbered = (0..MAX_ARGUMENTS).map(|place| word(by_name(&format!("arg{place}"))?));
+    let numbered: Vec<Option<Source>> = numbered.collect();
+    let count = numbered
+        .iter()
+        .rposition(Option::is_some)
+        .map_or(0, |last| last + 1);
+    let numbered = numbered.into_iter().take(count).enumerate();
+    context.arguments = numbered
+        .map(|(place, source)| source.unwrap_or_else(|| unrecorded_argument(event, place)))
+        .collect();
     context.return_value = by_name("retval").or(by_name("ret")).cloned();
     context
+}
+
+/// The argument of this number where it was not recorded: it is refused by name.
+pub fn unrecorded_argument(event: &EventClass, place: usize) -> Source {
+    Source::Absent {
+        why: format!("it was not recorded with {}", event.name),
+        instead: Some(advice(&event.name, &format!("arg{place}"))),
+    }
 }
 
 /// What programs over recordings can do.

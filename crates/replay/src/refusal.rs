@@ -8,8 +8,9 @@ use kestrel_compiler::check::tree::{
 };
 use kestrel_compiler::lang::ast::Span;
 use kestrel_compiler::lang::diag::Diagnostic;
-use kestrel_trace::calls::{MEMORY, Signature};
+use kestrel_trace::calls::{MEMORY, REGISTER, Signature};
 use kestrel_trace::event::EventClass;
+use kestrel_trace::event_kind;
 use kestrel_trace::layout::{Field, FieldPlace, Space};
 
 /// A table: what helpers tell that a record has where it was asked to, under these names; words of the language are called the same.
@@ -151,6 +152,15 @@ impl Refusals<'_> {
                 format!("args.{name}->…"),
             ),
             (ReadKind::Member, None) => ("the memory at this address".to_owned(), "…".to_owned()),
+        };
+        // A function's arguments are told apart by number: memory is read where one was recorded beside it.
+        let recorded = match self.event {
+            Some(event) if event_kind::is_function_entry(&event.kind) => {
+                let number = name.and_then(|name| name.strip_prefix(REGISTER)?.parse::<u8>().ok());
+                let number = number.unwrap_or(0);
+                format!("arg{number}, {MEMORY}{number} = buf(arg{number}, BYTES)")
+            }
+            _ => recorded,
         };
         self.missing(span, &what, &recorded);
     }

@@ -169,6 +169,13 @@ pub fn find(name: &str) -> Option<&'static EventKindNames> {
     KINDS.iter().find(|kind| kind.is_called(name))
 }
 
+/// Whether events of a kind are entries of the kernel's functions, whose parameters have numbers in the order of the function's.
+pub fn is_function_entry(kind: &str) -> bool {
+    find(kind).is_some_and(|kind| {
+        kind.subject.is_function() && matches!(kind.seen_by, SeenBy::Kprobe | SeenBy::Fentry)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

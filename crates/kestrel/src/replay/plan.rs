@@ -1,5 +1,6 @@
 //! Checks and compiles a program for the events of a recording, in rounds, as it is done for a kernel's events.
 
+use super::arguments;
 use super::calls::{CallEvent, Calls};
 use super::events::{Found, Trigger, is_name, trigger, wrong};
 use crate::plan::{ProgramText, declared_maps, globals_of, whole_name};
@@ -221,6 +222,9 @@ impl<'e> Round<'e> {
         let mut context = event::context(event);
         // The event's name is the one that live programs have for it.
         context.name = whole_name(&event.kind, &event.name);
+        if let Some(types) = &self.types {
+            arguments::by_number(event, types, &mut context);
+        }
         if self.held.user {
             self.calls.declare(event, &mut context);
         }

@@ -36,8 +36,8 @@ pub(crate) static ARG: Builtin = Builtin {
                 recorded: false,
             };
             return match source {
-                // What registers do not hold lies in the stack.
-                Source::Expression(_) => checker.event_field(&word, usage.span),
+                // What registers do not hold lies in the stack; what a recording does not hold is refused by name.
+                Source::Expression(_) | Source::Absent { .. } => checker.event_field(&word, usage.span),
                 _ => checker.input(source, Type::U64, usage.span),
             };
         }

@@ -1,0 +1,126 @@
+//! Arguments by number (`arg0`) at recorded entries of the kernel's functions, whose records have parameters by name: the types of the recorded kernel say which is which.
+
+use kestrel_bpf::btf::{Btf, Type};
+use kestrel_compiler::context::{Context, Source};
+use kestrel_replay::event::unrecorded_argument;
+use kestrel_trace::event::EventClass;
+use kestrel_trace::event_kind;
+
+/// Gives a context the arguments that the event's records have as parameters; others are refused by name. What was recorded as `arg0` stays that.
+pub(super) fn by_number(event: &EventClass, types: &Btf, context: &mut Context) {
+    let name = context.function.as_deref();
+    let name = name.filter(|_| event_kind::is_function_entry(&event.kind));
+    let Some(function) = name.and_then(|name| types.function(name)) else {
+        return;
+    };
+    let mut number = 0;
+    for parameter in function.proto.parameters() {
+        let size = types.size_of(parameter.ty);
+        let words = match (types.resolved(parameter.ty), size) {
+            (Type::Int(_) | Type::Ptr(_) | Type::Enum(_), Some(1..=8)) => 1,
+            (Type::Struct(_) | Type::Union(_), Some(size @ 1..=16)) => size.div_ceil(8) as usize,
+            // What has no bytes is not passed.
+            (_, Some(0)) => continue,
+            // Memory carries it: what follows has no number that is known here.
+            _ => break,
+        };
+        for place in number..number + words {
+            let field = context.fields.iter().find(|field| field.name == parameter.name);
+            let source = match field.filter(|_| words == 1).map(|field| &field.source) {
+                Some(source @ Source::Context { .. }) => source.clone(),
+                _ => unrecorded_argument(event, place),
+            };
+            match context.arguments.get_mut(place) {
+                Some(known @ Source::Absent { .. }) => *known = source,
+                Some(_) => {}
+                None => context.arguments.push(source),
+            }
+        }
+        number += words;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::calls::Calls;
+    use super::super::plan::plan;
+    use super::*;
+    use crate::plan::ProgramText;
+    use kestrel_bpf::btf::write::Builder;
+    use kestrel_compiler::check::globals::Globals;
+    use kestrel_replay::event;
+    use kestrel_trace::event::EventId;
+    use kestrel_trace::layout::{FieldType, Layout};
+    use std::sync::Arc;
+
+    fn types() -> Btf {
+        let mut types = Builder::new();
+        let int = types.int("int", 4);
+        let long = types.int("long", 8);
+        let pair = types.structure("pair", &[("a", long), ("b", long)]);
+        types.function("looked_up", int, &[("nd", long), ("pair", pair), ("flags", long)]);
+        Btf::parse(types.finish()).unwrap()
+    }
+
+    fn class(fields: &[&str]) -> EventClass {
+        let word = || FieldType::Pointer { symbolic: false };
+        EventClass {
+            id: EventId(1),
+            name: "kprobe:looked_up".to_owned(),
+            kind: "kprobe".to_owned(),
+            layout: Layout::new(fields.iter().map(|name| ((*name).to_owned(), word()))),
+            action: None,
+            print: None,
+        }
+    }
+
+    fn of(fields: &[&str]) -> Vec<Option<String>> {
+        let class = class(fields);
+        let mut context = event::context(&class);
+        by_number(&class, &types(), &mut context);
+        let at = |source: &Source| {
+            let field = context.fields.iter().find(|field| field.source == *source);
+            field.map(|field| field.name.clone())
+        };
+        context.arguments.iter().map(at).collect()
+    }
+
+    /// The refusal of a program over a recording of `class(["nd"])`; empty where it can be run.
+    fn refusal(handler: &str) -> String {
+        let text = format!("kprobe:looked_up {{ {handler} }}");
+        let program = ProgramText::read("-e", &text, Default::default(), &Default::default()).unwrap();
+        let (events, calls) = ([class(&["nd"])], Calls::default());
+        let types = Arc::new(types());
+        let planned = plan(
+            &program,
+            (&events, &calls),
+            &Globals::default(),
+            Some(&types),
+            (0, 0),
+        );
+        planned.map_or_else(|error| format!("{error:?}"), |_| String::new())
+    }
+
+    #[test]
+    fn what_was_not_recorded_is_refused_by_name() {
+        assert_eq!(refusal("@[arg0] = count()"), "");
+        let other = refusal("@[arg3] = count()");
+        assert!(other.contains("not recorded with kprobe:looked_up"), "{other}");
+        assert!(other.contains("record(args, arg3)"), "{other}");
+        let memory = refusal("@[((struct pair *)arg0)->b] = count()");
+        assert!(
+            memory.contains("record(args, arg0, mem0 = buf(arg0, BYTES))"),
+            "{memory}"
+        );
+    }
+
+    #[test]
+    fn parameters_have_the_numbers_of_the_function() {
+        let named = |names: [&str; 4]| names.map(|name| (name != "-").then(|| name.to_owned())).to_vec();
+        assert_eq!(of(&["nd", "flags"]), named(["nd", "-", "-", "flags"]));
+        assert_eq!(of(&["flags"]), named(["-", "-", "-", "flags"]));
+        // What was recorded by number is itself.
+        assert_eq!(of(&["flags", "arg1", "nd"]), named(["nd", "arg1", "-", "flags"]));
+        assert_eq!(of(&["arg3", "flags", "arg0"]), named(["arg0", "-", "-", "arg3"]));
+    }
+}
