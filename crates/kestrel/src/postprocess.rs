@@ -58,7 +58,11 @@ pub(crate) fn postprocess(
     let mut recorded: BTreeMap<(u32, u16, u32), u64> = BTreeMap::new();
     let mut addresses = HashSet::new();
     let mut span = None;
-    let mut learner = Learner::default();
+    // Calls tell of executions to the moment, and who reads calls follows them.
+    let mut learner = match classes.iter().any(|class| tells_executions(&class.name)) {
+        true => Learner::default(),
+        false => Learner::noting(),
+    };
     let mut tasks = HashSet::new();
     while let Some((buffer, record)) = reader.next_in()? {
         *recorded
@@ -76,6 +80,7 @@ pub(crate) fn postprocess(
         learner.learn(&record, &mut processes);
         tasks.insert((record.pid, record.tid));
     }
+    let mut processes = processes.with_changes(learner.changes());
     // Names that no record holds: threads that ran before the recording and still do have them in /proc.
     let mut kept = running(host);
     for (pid, tid) in tasks {
@@ -102,6 +107,11 @@ pub(crate) fn postprocess(
         processes,
         tasks: kept,
     })
+}
+
+/// Whether an event is a call's that gives threads other names: all calls, or those that execute.
+fn tells_executions(event: &str) -> bool {
+    event.starts_with("raw_syscalls:") || event.starts_with("syscalls:sys_") && event.contains("_execve")
 }
 
 /// The threads that run now.

@@ -1,11 +1,16 @@
 //! Names of threads, as the recorder or the records themselves tell them; no look at /proc happens here.
 
+mod changes;
+
+pub use changes::Changes;
+
 use crate::error::{Error, Result};
 use crate::event::EventClass;
 use crate::layout::{Field, FieldType};
 use crate::record::Record;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Thread number → name (`comm`).
@@ -14,6 +19,8 @@ pub struct Processes {
     names: HashMap<u32, String, RandomState>,
     /// Version of the names: another number after each change.
     version: u64,
+    /// Names with the times from which they hold, of threads whose new names only later records have.
+    changes: Arc<Changes>,
 }
 
 /// The version after the next change of any names; that of none is 0.
@@ -40,11 +47,16 @@ impl Processes {
     /// Takes the names that another knows: they count before those known so far.
     pub fn extend(&mut self, newer: Self) {
         self.names.extend(newer.names);
+        if !newer.changes.is_empty() {
+            self.changes = newer.changes;
+        }
         self.changed();
     }
 
     /// Takes the names of threads of another machine: where both have one for a number, it is `ours/theirs`.
     pub(crate) fn join(&mut self, others: Self) {
+        // Numbers of two machines: a change would be of either's thread.
+        self.changes = Arc::default();
         for (tid, name) in others.names {
             match self.names.get_mut(&tid) {
                 Some(known) if *known != name => {
@@ -110,9 +122,33 @@ impl Processes {
             };
             names.insert(tid, name.to_owned());
         }
-        let mut read = Self { names, version: 0 };
+        let mut read = Self {
+            names,
+            ..Self::default()
+        };
         read.changed();
         Ok(read)
+    }
+
+    /// The same names with the times of changes.
+    #[must_use]
+    pub fn with_changes(self, changes: Changes) -> Self {
+        Self {
+            changes: Arc::new(changes),
+            ..self
+        }
+    }
+
+    /// The times of changes.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// Takes a name that a record of this time has, unless the thread had a newer one from then on.
+    fn learn_at(&mut self, tid: u32, name: &[u8], time_ns: u64) {
+        let changes = Arc::clone(&self.changes);
+        let newer = changes.name_at(tid, time_ns).map(str::as_bytes);
+        self.learn(tid, newer.unwrap_or(name));
     }
 
     fn learn(&mut self, tid: u32, name: &[u8]) {
@@ -184,6 +220,8 @@ pub struct Learner {
     roles: Vec<Option<(u64, Roles)>>,
     /// What was learned last, by the low bits of a thread's number.
     seen: Vec<Seen>,
+    /// The changes of names, where they are wanted.
+    noted: Option<Changes>,
 }
 
 /// A name that a thread has already: where no name was changed since, learning it again changes nothing.
@@ -223,10 +261,25 @@ const SEEN: usize = 256;
 
 /// The only event whose `filename` is what its thread runs from then on.
 const EXEC: &str = "sched:sched_process_exec";
+/// The event whose `newcomm` is a thread's name from then on.
+const RENAME: &str = "task:task_rename";
 /// The event whose `comm` is the waiting thread's, its `pid` that of the process that is waited for.
 const WAIT: &str = "sched:sched_process_wait";
 
 impl Learner {
+    /// A learner that notes from when on names hold, for [`Learner::changes`]. Its records are in the order of time.
+    pub fn noting() -> Self {
+        Self {
+            noted: Some(Changes::default()),
+            ..Self::default()
+        }
+    }
+
+    /// What was noted.
+    pub fn changes(self) -> Changes {
+        self.noted.unwrap_or_default().kept()
+    }
+
     /// Takes what `record` tells into `processes`.
     #[inline]
     pub fn learn(&mut self, record: &Record<'_>, processes: &mut Processes) {
@@ -261,30 +314,48 @@ impl Learner {
             crate::value::Value::Text(name) => name,
             _ => &[],
         };
+        let time_ns = record.time_ns;
+        let is_change = record.event.name == RENAME;
+        // A name that was learned may be another a moment later, without a record that says so.
+        let is_timed = self.noted.is_some() || !processes.changes.is_empty();
+        let noted = &mut self.noted;
+        let mut learn = |processes: &mut Processes, tid: u32, name: &[u8]| {
+            if let Some(noted) = noted {
+                noted.note(tid, name, time_ns, is_change);
+            }
+            match is_change {
+                true => processes.learn(tid, name),
+                false => processes.learn_at(tid, name, time_ns),
+            }
+        };
         for pair in &roles.pairs {
             let plain = pair.plain.and_then(|(tid, name)| {
                 let tid = u32::from_le_bytes(*record.bytes.get(tid..)?.first_chunk()?);
                 Some((tid, *record.bytes.get(name..)?.first_chunk::<COMM>()?))
             });
-            if let Some((tid, name)) = plain {
+            if let Some((tid, name)) = plain.filter(|_| !is_timed) {
                 let seen = &mut self.seen[tid as usize % SEEN];
                 if (seen.tid, seen.name, seen.version) == (tid, name, processes.version) {
                     continue;
                 }
-                processes.learn(tid, text(pair.name));
+                learn(processes, tid, text(pair.name));
                 (seen.tid, seen.name, seen.version) = (tid, name, processes.version);
             } else if let Some(tid) = record.value(&fields[pair.tid]).as_u64() {
-                processes.learn(tid as u32, text(pair.name));
+                learn(processes, tid as u32, text(pair.name));
             }
         }
         if let Some(own) = roles.own {
-            processes.learn(record.tid, text(own));
+            learn(processes, record.tid, text(own));
         }
         if let Some(file) = roles.file.filter(|_| record.event.name == EXEC) {
             // As `begin_new_exec` in fs/exec.c: the last part of the path, which `strscpy` cuts to the name's room.
             let name = text(file).rsplit(|byte| *byte == b'/').next().unwrap_or_default();
             if !name.is_empty() {
-                processes.learn(record.tid, &name[..name.len().min(COMM - 1)]);
+                let name = &name[..name.len().min(COMM - 1)];
+                if let Some(noted) = noted {
+                    noted.note(record.tid, name, time_ns, true);
+                }
+                processes.learn(record.tid, name);
             }
         }
     }
@@ -341,4 +412,74 @@ fn plain(tid: &Field, name: &Field) -> Option<(usize, usize)> {
         return None;
     };
     (*size as usize == COMM).then_some((tid.offset() as usize, name.offset() as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventId;
+    use crate::layout::{Base, Layout};
+
+    #[test]
+    fn a_switch_before_an_exec_does_not_give_back_the_old_name() {
+        let pid = || FieldType::Integer {
+            size: 4,
+            signed: true,
+            base: Base::Decimal,
+        };
+        let comm = || FieldType::CharArray { size: 16 };
+        let fields = [
+            ("prev_comm", comm()),
+            ("prev_pid", pid()),
+            ("next_comm", comm()),
+            ("next_pid", pid()),
+        ];
+        let layout = Layout::new(fields.map(|(name, ty)| (name.to_owned(), ty)));
+        let event = EventClass {
+            id: EventId(1),
+            name: "sched:sched_switch".to_owned(),
+            kind: "tracepoint".to_owned(),
+            layout,
+            action: None,
+            print: None,
+        };
+        let switch = |prev: (u32, &str), next: (u32, &str)| {
+            let mut bytes = vec![0; event.layout.fixed_end() as usize];
+            let fields = event.layout.fields();
+            for (at, (tid, name)) in [(0, prev), (2, next)] {
+                let (name_at, tid_at) = (fields[at].offset() as usize, fields[at + 1].offset() as usize);
+                bytes[name_at..name_at + name.len()].copy_from_slice(name.as_bytes());
+                bytes[tid_at..tid_at + 4].copy_from_slice(&tid.to_le_bytes());
+            }
+            bytes
+        };
+        let switches = [
+            (10, switch((5, "w"), (7, "w"))),
+            (20, switch((7, "true"), (5, "w"))),
+            (30, switch((5, "w"), (7, "true"))),
+        ];
+        let learned = |learner: &mut Learner, mut processes: Processes| {
+            let names = switches.iter().map(|(time_ns, bytes)| {
+                let record = Record {
+                    time_ns: *time_ns,
+                    cpu: 0,
+                    pid: 0,
+                    tid: 0,
+                    event: &event,
+                    bytes,
+                    unwound: None,
+                    rest: &[],
+                };
+                learner.learn(&record, &mut processes);
+                [5, 7].map(|tid| processes.name(tid, tid).unwrap().to_owned())
+            });
+            names.collect::<Vec<_>>()
+        };
+        let mut noting = Learner::noting();
+        let seen = learned(&mut noting, Processes::default());
+        assert_eq!(seen, [["w", "w"], ["w", "true"], ["w", "true"]]);
+        let known = Processes::default().with_changes(noting.changes());
+        let seen = learned(&mut Learner::default(), known);
+        assert_eq!(seen, [["w", "true"], ["w", "true"], ["w", "true"]]);
+    }
 }

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::event::EventClass;
 use crate::info::TraceInfo;
 use crate::packet::PAGE;
-use crate::process::Processes;
+use crate::process::{Changes, Processes};
 use crate::summary::Summary;
 use crate::symbol::Symbols;
 use crate::tasks::Tasks;
@@ -292,6 +292,9 @@ fn side_file_contents(
         (Processes::FILE, processes.to_text()),
         (Symbols::FILE, symbols.to_text()),
     ];
+    if !processes.changes().is_empty() {
+        files.push((Changes::FILE, processes.changes().to_text()));
+    }
     if !symbols.user().is_empty() {
         files.push((UserSymbols::FILE, symbols.user().to_text()));
     }

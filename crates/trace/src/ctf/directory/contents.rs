@@ -8,7 +8,7 @@ use crate::ctf::{block, metadata};
 use crate::error::{Error, Result};
 use crate::files::Folder;
 use crate::packet::MAGIC;
-use crate::process::Processes;
+use crate::process::{Changes, Processes};
 use crate::summary::Summary;
 use crate::symbol::Symbols;
 use crate::tasks::Tasks;
@@ -18,12 +18,13 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// Files that may lie beside the streams.
-const SIDE_FILES: [&str; 8] = [
+const SIDE_FILES: [&str; 9] = [
     Summary::FILE,
     Symbols::FILE,
     UserSymbols::FILE,
     Unwound::FILE,
     Processes::FILE,
+    Changes::FILE,
     Tasks::FILE,
     KeptMaps::FILE,
     Kept::FILE,

@@ -11,7 +11,7 @@ use crate::ctf::read::Reader;
 use crate::error::{Error, Result};
 use crate::files::Folder;
 use crate::packet::PAGE;
-use crate::process::Processes;
+use crate::process::{Changes, Processes};
 use crate::summary::Summary;
 use crate::symbol::Symbols;
 use crate::tasks::Tasks;
@@ -110,6 +110,11 @@ pub fn open(path: &Path) -> Result<Trace> {
         remarks.push(error.to_string());
         None
     });
+    let changes = side(Changes::FILE).and_then(|text| text.map(|text| Changes::parse(&text)).transpose());
+    let changes = changes.unwrap_or_else(|error| {
+        remarks.push(error.to_string());
+        None
+    });
     let calls = side(Kept::FILE).and_then(|text| text.map(|text| Kept::parse(&text)).transpose());
     let calls = calls.unwrap_or_else(|error| {
         remarks.push(error.to_string());
@@ -138,7 +143,8 @@ pub fn open(path: &Path) -> Result<Trace> {
         processes: side(Processes::FILE)?
             .map(|text| Processes::parse(&text))
             .transpose()?
-            .unwrap_or_default(),
+            .unwrap_or_default()
+            .with_changes(changes.unwrap_or_default()),
     })
 }
 

@@ -1,0 +1,130 @@
+//! Changes of threads' names: from when on each holds, as the records of a whole recording tell together.
+//!
+//! A thread that executes a program while its execution is not recorded has its old name in the switch to it, and the new one in the switch from it. Between the two
+//! the new one holds: a child executes soon after it first runs.
+
+use crate::error::{Error, Result};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+
+/// Thread number → its names, with the times from which they hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    threads: HashMap<u32, Thread, RandomState>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Thread {
+    /// By rising time.
+    names: Vec<(u64, String)>,
+    /// When the last of them was told last.
+    told_ns: u64,
+    /// Whether a change lies between two records, neither of which is its own.
+    between: bool,
+}
+
+impl Changes {
+    /// The file within a trace's side folder: one line `TID NANOSECONDS NAME` each.
+    pub const FILE: &'static str = "renames";
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    /// Takes what a record of this time calls a thread; `is_change` where the record is that of the change itself.
+    pub(super) fn note(&mut self, tid: u32, name: &[u8], time_ns: u64, is_change: bool) {
+        if name.is_empty() || tid == 0 {
+            return;
+        }
+        let thread = self.threads.entry(tid).or_default();
+        match thread.names.last() {
+            Some((_, last)) if last.as_bytes() == name => {}
+            last => {
+                let from_ns = match last {
+                    None => 0,
+                    Some(_) if is_change => time_ns,
+                    Some(_) => thread.told_ns,
+                };
+                thread.between |= last.is_some() && !is_change;
+                let name = String::from_utf8_lossy(name).into_owned();
+                thread.names.push((from_ns, name));
+            }
+        }
+        thread.told_ns = time_ns;
+    }
+
+    /// Those of threads whose records do not tell of a change when it happens.
+    pub(super) fn kept(mut self) -> Self {
+        self.threads.retain(|_, thread| thread.between);
+        self
+    }
+
+    /// The name that a thread had from the last change up to this time.
+    pub(super) fn name_at(&self, tid: u32, time_ns: u64) -> Option<&str> {
+        let names = &self.threads.get(&tid)?.names;
+        let count = names.partition_point(|(from_ns, _)| *from_ns <= time_ns);
+        let (_, name) = names.get(count.checked_sub(1)?)?;
+        Some(name)
+    }
+
+    /// The text of its file, by rising number.
+    pub fn to_text(&self) -> String {
+        let mut all: Vec<_> = self.threads.iter().collect();
+        all.sort_by_key(|(tid, _)| **tid);
+        let lines = all.into_iter().flat_map(|(tid, thread)| {
+            let names = thread.names.iter();
+            names.map(move |(from_ns, name)| format!("{tid} {from_ns} {}\n", name.replace(['\n', '\r'], "?")))
+        });
+        lines.collect()
+    }
+
+    /// Reads what `to_text` wrote.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut all = Self::default();
+        for line in text.lines() {
+            let read = || {
+                let (tid, rest) = line.split_once(' ')?;
+                let (from_ns, name) = rest.split_once(' ')?;
+                Some((tid.parse().ok()?, from_ns.parse().ok()?, name.to_owned()))
+            };
+            let Some((tid, from_ns, name)) = read() else {
+                return Err(Error::Side {
+                    what: "the trace's changes of names".into(),
+                    why: format!("{line:?} is not a number, a time and a name"),
+                });
+            };
+            let thread: &mut Thread = all.threads.entry(tid).or_default();
+            thread.names.push((from_ns, name));
+        }
+        for thread in all.threads.values_mut() {
+            thread.names.sort_by_key(|(from_ns, _)| *from_ns);
+        }
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_name_holds_from_when_the_old_one_was_told_last() {
+        let mut all = Changes::default();
+        // A child is born and run as `w`, executes, is switched from as `true`; its number comes again.
+        for (time_ns, name) in [(10, "w"), (20, "w"), (30, "true"), (40, "true"), (90, "sh")] {
+            all.note(7, name.as_bytes(), time_ns, false);
+        }
+        // What a record of its own tells is known to the moment.
+        all.note(8, b"w", 10, false);
+        all.note(8, b"ls", 25, true);
+        let all = all.kept();
+        let read = Changes::parse(&all.to_text()).unwrap();
+        for all in [all, read] {
+            let names = [0, 19, 20, 35, 39, 40, 95].map(|time_ns| all.name_at(7, time_ns).unwrap());
+            assert_eq!(names, ["w", "w", "true", "true", "true", "sh", "sh"]);
+            assert_eq!(all.name_at(8, 30), None);
+        }
+        assert!(Changes::parse("7 w\n").is_err());
+    }
+}
