@@ -24,6 +24,7 @@ pub(crate) use event::func::FUNC;
 pub(crate) use event::probe::PROBE;
 pub(crate) use event::reg::REG;
 pub(crate) use event::regs::REGS;
+pub(crate) use event::retval::RETVAL;
 pub(crate) use output::exit::EXIT;
 pub use row::Builtin;
 pub(crate) use row::{LowerAggregation, Use};

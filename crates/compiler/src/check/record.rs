@@ -218,12 +218,35 @@ impl Checker<'_> {
         let mut fields: Vec<Recorded> = Vec::new();
         // All arguments are checked, so that one run shows all mistakes.
         let mut failed = None;
+        // Names of fields in whose place a value stands that comes later.
+        let mut replaced: Vec<String> = Vec::new();
+        let has_everything = args.iter().any(is_everything);
+        let result = self.context.return_value.as_ref();
+        let returns = result.is_some_and(|result| result.recorded && result.name == builtin::RETVAL.name);
         for arg in args {
             if is_everything(arg) {
                 for (name, ty, value) in self.everything(arg.value.span) {
+                    // A value that is given the name of a field takes its place.
+                    let given = args.iter().find(|arg| is_called(arg, &name));
+                    if let Some(given) = given {
+                        if fields.iter().any(|(taken, ..)| *taken == name) {
+                            continue;
+                        }
+                        let value = self.expression(&given.value);
+                        match value.and_then(|value| self.recorded(name.clone(), value)) {
+                            Ok(field) => fields.push(field),
+                            Err(reported) => failed = Some(reported),
+                        }
+                        replaced.push(name);
+                        continue;
+                    }
                     let name = unique(&name, args, &fields);
                     fields.push((name, ty, value));
                 }
+                continue;
+            }
+            // What a function returned is among `args` already.
+            if is_word(arg, builtin::RETVAL.name) && has_everything && returns {
                 continue;
             }
             if is_registers(arg) {
@@ -231,6 +254,12 @@ impl Checker<'_> {
                     Ok(all) => fields.extend(all),
                     Err(reported) => failed = Some(reported),
                 }
+                continue;
+            }
+            if let Some(name) = &arg.name
+                && let Some(place) = replaced.iter().position(|other| *other == name.node)
+            {
+                replaced.swap_remove(place);
                 continue;
             }
             if let Some(name) = &arg.name
@@ -306,13 +335,22 @@ fn left_out(diagnostic: Diagnostic, field: &str) -> Diagnostic {
 
 /// Whether an argument is `args`, which stands for all fields of the event.
 fn is_everything(arg: &Arg) -> bool {
-    arg.name.is_none() && matches!(&arg.value.kind, ast::ExprKind::Identifier(word) if word == "args")
+    is_word(arg, "args")
+}
+
+/// Whether an argument is a word alone.
+fn is_word(arg: &Arg, wanted: &str) -> bool {
+    arg.name.is_none() && matches!(&arg.value.kind, ast::ExprKind::Identifier(word) if word == wanted)
+}
+
+/// Whether an argument is given this name.
+fn is_called(arg: &Arg, wanted: &str) -> bool {
+    arg.name.as_ref().is_some_and(|name| name.node == wanted)
 }
 
 /// Whether an argument is `regs`, which stands for all registers.
 fn is_registers(arg: &Arg) -> bool {
-    arg.name.is_none()
-        && matches!(&arg.value.kind, ast::ExprKind::Identifier(word) if word == builtin::REGS.name)
+    is_word(arg, builtin::REGS.name)
 }
 
 /// Fields with their places.

@@ -41,8 +41,8 @@ impl PausedCommand {
         // SAFETY: `hold` only makes system calls that are safe after a fork of a threaded process (getpid, write, close, read).
         unsafe { command.pre_exec(move || hold(numbers)) };
         let (send, started) = channel();
+        // Without a name of its own, which the child would have until its exec: tracers see it by the one of the program.
         std::thread::Builder::new()
-            .name("starter".to_owned())
             .spawn(move || {
                 let child = command.spawn();
                 // The parent's copies of the child's ends: `tell` so that a fork that failed ends the wait for the process id.
@@ -203,6 +203,14 @@ mod tests {
         assert_eq!(before, std::env::current_exe().unwrap(), "still before its exec");
         let output = held.release().unwrap().wait_with_output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), pid.to_string());
+    }
+
+    #[test]
+    fn before_its_exec_it_has_the_name_of_its_caller() {
+        let held = PausedCommand::start(shell("true")).unwrap();
+        let host = Host::default();
+        let own = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
+        assert_eq!(procfs::comm(&host, held.pid()).unwrap(), own.trim_end());
     }
 
     #[test]

@@ -52,15 +52,24 @@ pub(super) fn write(
         let (cpu, ns) = (idle.cpu, milliseconds(idle.idle_ns));
         writeln!(out, "CPU {cpu:2} idle for {ns:>12} ms ({:.2} %)", idle.percent)?;
     }
-    writeln!(
-        out,
-        "{} in {}, {} ms run, within {} ms",
-        counted(summary.tasks.len() as u64, "task"),
-        counted(summary.switches, "run"),
-        milliseconds(summary.run_ns),
-        milliseconds(summary.span_ns)
-    )?;
+    writeln!(out, "{}", total(summary, options.idle))?;
     Ok(())
+}
+
+/// The last line; with `idle`, what the table has is the time after tasks, not theirs.
+fn total(summary: &Summary, idle: bool) -> String {
+    let tasks = counted(summary.tasks.len() as u64, "task");
+    let (run, span) = (milliseconds(summary.run_ns), milliseconds(summary.span_ns));
+    match idle {
+        false => {
+            let runs = counted(summary.switches, "run");
+            format!("{tasks} in {runs}, {run} ms run, within {span} ms")
+        }
+        true => {
+            let times = counted(summary.switches, "time");
+            format!("{run} ms idle after {tasks}, {times}, within {span} ms")
+        }
+    }
 }
 
 /// How often and how long tasks ran; with `idle`, how long their CPU was idle after them.
@@ -123,4 +132,25 @@ fn waits(tasks: &[TaskSummary]) -> String {
 fn name(task: &TaskSummary) -> String {
     let ended = if task.ended { " (ended)" } else { "" };
     format!("{}{ended}", long(&task.who))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_time_is_not_called_run_time() {
+        let summary = Summary {
+            switches: 3,
+            run_ns: 2_000_000,
+            span_ns: 5_000_000,
+            ..Summary::default()
+        };
+        assert_eq!(
+            total(&summary, false),
+            "0 tasks in 3 runs, 2.000 ms run, within 5.000 ms"
+        );
+        let idle = "2.000 ms idle after 0 tasks, 3 times, within 5.000 ms";
+        assert_eq!(total(&summary, true), idle);
+    }
 }
