@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 #[command(next_help_heading = "Call stacks")]
 pub(crate) struct StackOptions {
     /// Show the call graph of recorded stacks: each function with its callees, or with its callers
-    #[arg(short = 'g', long, value_name = "ORDER", num_args = 0..=1, require_equals = true, default_missing_value = "caller")]
-    call_graph: Option<Order>,
+    #[arg(short = 'g', long, value_name = "ORDER", num_args = 0..=1, require_equals = true)]
+    call_graph: Option<Option<Order>>,
     /// Same as --call-graph=callee: the callers of each function
     #[arg(short = 'G', long)]
     inverted: bool,
-    /// Sort functions by their own time or count, without that of the functions they called
+    /// Sort functions by their own time or count, without that of the functions they called; their callers stand below them unless --call-graph says otherwise
     #[arg(long)]
     no_children: bool,
     /// Leave out functions and branches below this share of all
@@ -55,6 +55,16 @@ enum Order {
 }
 
 impl StackOptions {
+    /// The direction of branches. A function's callees have no part of its own time: where that is what is shown, its callers share it.
+    fn direction(&self) -> Direction {
+        match (self.call_graph, self.inverted) {
+            (Some(Some(Order::Callee)), _) | (_, true) => Direction::Callee,
+            (Some(Some(Order::Caller)), _) => Direction::Caller,
+            _ if self.no_children => Direction::Callee,
+            _ => Direction::Caller,
+        }
+    }
+
     /// Whether any of them asks for stacks.
     pub(crate) fn are_wanted(&self) -> bool {
         self.call_graph.is_some()
@@ -177,15 +187,11 @@ impl StackOptions {
         if only_files {
             return Ok(());
         }
-        let direction = match (self.call_graph, self.inverted) {
-            (Some(Order::Callee), _) | (_, true) => Direction::Callee,
-            _ => Direction::Caller,
-        };
         let graph = CallGraph {
-            direction,
+            direction: self.direction(),
             children: !self.no_children,
             limit: self.percent_limit,
-            branches: !matches!(self.call_graph, Some(Order::None)),
+            branches: !matches!(self.call_graph, Some(Some(Order::None))),
         };
         match format {
             Format::Json => writeln!(stdout, "{}", graph.json(tree))?,
@@ -214,4 +220,29 @@ fn percent(text: &str) -> Result<f64, String> {
     let percent = text.trim_end_matches('%').parse::<f64>();
     let percent = percent.ok().filter(|percent| (0.0..=100.0).contains(percent));
     percent.ok_or_else(|| "a number from 0 to 100 is expected".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        stacks: StackOptions,
+    }
+
+    #[test]
+    fn own_time_is_shared_by_callers_unless_an_order_is_given() {
+        let is_callee = |line: &[&str]| {
+            let line = Line::parse_from([&["report"], line].concat());
+            matches!(line.stacks.direction(), Direction::Callee)
+        };
+        assert!(!is_callee(&["-g"]));
+        assert!(is_callee(&["-g", "--no-children"]));
+        assert!(is_callee(&["--no-children", "-g=callee"]));
+        assert!(!is_callee(&["-g=caller", "--no-children"]));
+        assert!(is_callee(&["-G"]));
+    }
 }
