@@ -4,7 +4,6 @@
 //!   the record up to its tail | for each string or memory of the tail a u32 as of `__data_loc` | a NUL | strings, each with a NUL, and memory
 //! ```
 
-use crate::refusal::advice;
 use kestrel_compiler::context::{Context, EventField, Features, Source, ValueType};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::layout::{Field, FieldPlace, FieldType, Layout};
@@ -54,6 +53,11 @@ pub fn unrecorded_argument(event: &EventClass, place: usize) -> Source {
         why: format!("it was not recorded with {}", event.name),
         instead: Some(advice(&event.name, &format!("arg{place}"))),
     }
+}
+
+/// How a value would be recorded with an event.
+pub fn advice(event: &str, value: &str) -> String {
+    format!("record it: kestrel record -e '{event} {{ record(args, {value}) }}'")
 }
 
 /// What programs over recordings can do.

@@ -1,5 +1,6 @@
 //! Refusals of a replay, found in a checked handler: what a recording cannot answer, with what to record instead.
 
+pub use crate::event::advice;
 use crate::remembering::Held;
 use crate::subject::is_stack_of;
 use kestrel_bpf::helper::{self, Helper};
@@ -276,11 +277,6 @@ impl Refusals<'_> {
         };
         self.found.push(Diagnostic::error(span, message).hint(hint));
     }
-}
-
-/// How a value would be recorded with an event.
-pub fn advice(event: &str, value: &str) -> String {
-    format!("record it: kestrel record -e '{event} {{ record(args, {value}) }}'")
 }
 
 /// Whether an address is of memory that the program itself has: its event, its variables, its maps.
