@@ -39,12 +39,12 @@ use std::sync::{Arc, OnceLock};
 /// A parsed BTF blob, by itself or on top of a base.
 ///
 /// ```
-/// use kestrel_bpf::btf::{Btf, Kind, write::Builder};
+/// use kestrel_bpf::btf::{Btf, BtfKind, write::Builder};
 /// let mut b = Builder::new();
 /// let int = b.int("int", 4);
 /// b.structure("task_struct", &[("flags", int), ("pid", int)]);
 /// let btf = Btf::parse(b.finish())?;
-/// let task = btf.find(Kind::Struct, "task_struct").ok_or("no task_struct")?;
+/// let task = btf.find(BtfKind::Struct, "task_struct").ok_or("no task_struct")?;
 /// assert_eq!(btf.find_member(task, "pid").map(|place| place.bit_offset), Some(32));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
