@@ -25,7 +25,7 @@ const PROGRAM: &str = r#"
     raw_syscalls:sys_enter { @numbers[args.id, args.args[0] == 0] = count(); }
     raw_syscalls:sys_exit { @results[args.id] = stats(args.ret); }
     syscalls:sys_enter_read { @n[args.__syscall_nr] = count(); @read[comm, args.fd] = sum(args.count); @at[tid] = nsecs; }
-    syscalls:sys_exit_read /@at[tid]/ { @took[comm] = count(); @bytes = hist(args.ret); _ = delete(@at, tid); }
+    syscalls:sys_exit_read /@at[tid]/ { @took[comm] = count(); @bytes = hist(args.ret); delete(@at, tid); }
     syscalls:sys_enter_dup2, syscalls:sys_enter_fcntl { @descriptors[probe, args.__syscall_nr] = count(); }
     begin { printf("begin\n"); }"#;
 

@@ -1,7 +1,7 @@
 //! Expressions as statements: what they change is kept, their values are not.
 
 use super::checker::{Checked, Checker};
-use super::tree::{Expr, ExprKind, MapChange, Statement, StatementKind};
+use super::tree::{Expr, ExprKind, Statement, StatementKind};
 use super::visit::statements_of;
 use crate::builtin;
 use crate::lang::ast::{self, Block, ExprKind as Kind, StatementKind as Written, ValueBlock};
@@ -40,15 +40,8 @@ impl Checker<'_> {
     /// An expression as a statement; `None` where it does nothing, which is warned of where nothing says that it is meant.
     pub(super) fn effect(&mut self, expr: &ast::Expr, meant: bool) -> Checked<Option<StatementKind>> {
         if let Some(action) = self.action(expr) {
-            let action = action?;
-            if let (StatementKind::Map(_, MapChange::Delete), false) = (&action, meant)
-                && self.globals.infers_types
-            {
-                let message = "Return value discarded: whether there was anything to delete";
-                let hint = "that it is meant to be is said by _ = delete(…)";
-                self.report(Diagnostic::warning(expr.span, message).hint(hint));
-            }
-            return Ok(Some(action));
+            // `delete()` alone is how scripts spell it: bpftrace warns that its answer is discarded, which is no mistake.
+            return action.map(Some);
         }
         let value = self.expression(expr)?;
         let mut statements = Vec::new();

@@ -18,23 +18,6 @@ impl Checker<'_> {
         self.condition(side)
     }
 
-    /// Warns where a number that may be negative is divided: bpftrace divides it as an unsigned one.
-    pub(super) fn warn_of_sign(&mut self, op: BinaryOp, left: &Expr, right: &Expr, span: Span) {
-        let sign = match op {
-            BinaryOp::Divide => "/",
-            BinaryOp::Modulo => "%",
-            _ => return,
-        };
-        let may_be_negative = |side: &Expr| side.ty.is_signed() && side.constant().is_none();
-        let is_number = |side: &Expr| matches!(side.ty, Type::Integer { .. });
-        if self.globals.infers_types && is_number(right) && is_number(left) && may_be_negative(left) {
-            let message =
-                format!("signed operands for '{sign}': the sign is kept here, which bpftrace does not do");
-            let hint = "cast what is never negative: (uint64)…";
-            self.report(Diagnostic::warning(span, message).hint(hint));
-        }
-    }
-
     /// Refuses arithmetic with addresses that has no meaning: `$pointer * 2`, `1 - $pointer`; of addresses as numbers it has one.
     pub(super) fn refuse_of_address(
         &mut self,

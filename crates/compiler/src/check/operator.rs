@@ -63,7 +63,6 @@ impl Checker<'_> {
         match meaning(op) {
             Meaning::Arithmetic(op) => {
                 let (l, r) = (self.scalar(left)?, self.scalar(right)?);
-                self.warn_of_sign(op, &l, &r, span);
                 self.arithmetic(op, l, r, span)
             }
             Meaning::Compare(op) => {
