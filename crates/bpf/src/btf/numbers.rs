@@ -34,7 +34,7 @@ impl Numbers {
 /// Bytes before the numbers.
 const HEAD: usize = 8;
 
-/// A directory taken apart: where types begin, and their order. `None` if it is not one of a blob whose types are there.
+/// A directory taken apart: where types begin, and their order. `None` for a directory that does not fit the blob.
 pub(super) fn read(directory: &Bytes, types: &Range<usize>) -> Option<(Numbers, Numbers)> {
     let (count, named) = (u32_at(directory, 0)? as usize, u32_at(directory, 4)? as usize);
     let middle = count.checked_mul(4)?.checked_add(HEAD)?;

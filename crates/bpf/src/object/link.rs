@@ -210,7 +210,7 @@ impl<'o> Linker<'o> {
         );
         self.records(function, &section.name, base);
         // Calls that a relocation has resolved; the others are found below.
-        let mut related = std::collections::HashSet::new();
+        let mut relocated = std::collections::HashSet::new();
         // The section's relocations, of all its functions, are in the order of their offsets.
         let from = section
             .relocations
@@ -246,12 +246,12 @@ impl<'o> Linker<'o> {
                 return Err(site.wrong("the 64-bit load is cut in half"));
             }
             relocation::apply(self, &site)?;
-            related.insert(here);
+            relocated.insert(here);
         }
         // Within a section the compiler resolves calls itself, without a relocation. Their distances hold in the section, not in the linked program.
         for here in base..self.out.insns.len() {
             let insn = self.out.insns.get(here).copied().unwrap_or_default();
-            if insn.code == CALL && insn.src == PSEUDO_CALL && !related.contains(&here) {
+            if insn.code == CALL && insn.src == PSEUDO_CALL && !relocated.contains(&here) {
                 let from = function.start as i64 / 8 + (here - base) as i64;
                 let target = from + i64::from(insn.imm) + 1;
                 self.call(here, function.section, target.checked_mul(8), &function.name)?;

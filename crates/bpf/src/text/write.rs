@@ -31,7 +31,7 @@ pub fn listing(code: &Code, maps: &[&str]) -> String {
         if at == code.insns.len() {
             break;
         }
-        let (line, slots) = one(code, at, &labels, maps);
+        let (line, slots) = instruction_and_slots(code, at, &labels, maps);
         text += &format!("  {line}\n");
         at += slots;
     }
@@ -40,7 +40,7 @@ pub fn listing(code: &Code, maps: &[&str]) -> String {
 
 /// The instruction at `at` by itself, jumps as `pc+3`; a 64-bit load takes its second slot from `code` too.
 pub fn instruction(code: &Code, at: usize, maps: &[&str]) -> String {
-    one(code, at, &BTreeMap::new(), maps).0
+    instruction_and_slots(code, at, &BTreeMap::new(), maps).0
 }
 
 /// Names for every place that is jumped to, in the program's order.
@@ -70,7 +70,7 @@ fn labels(code: &Code) -> BTreeMap<usize, String> {
         .collect()
 }
 
-/// The row of an instruction whose text says all of it: a 64-bit load with an odd second slot has none.
+/// The row of an instruction whose text says all of it: a 64-bit load whose second slot is not 0 where it must be has none.
 fn row_at(code: &Code, at: usize) -> Option<&'static Row> {
     let insn = code.insns.get(at)?;
     let row = isa::row(insn)?;
@@ -91,7 +91,12 @@ fn row_at(code: &Code, at: usize) -> Option<&'static Row> {
     Some(row)
 }
 
-fn one(code: &Code, at: usize, labels: &BTreeMap<usize, String>, maps: &[&str]) -> (String, usize) {
+fn instruction_and_slots(
+    code: &Code,
+    at: usize,
+    labels: &BTreeMap<usize, String>,
+    maps: &[&str],
+) -> (String, usize) {
     let insn = code.insns.get(at).copied().unwrap_or_default();
     let Some(row) = row_at(code, at) else {
         let Insn {

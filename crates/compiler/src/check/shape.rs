@@ -6,7 +6,7 @@ use kestrel_trace::layout::{Base, EventName, FieldType, Frames, HeldStack, Named
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How often one probe is checked at most: each time something must have grown.
+/// Most rounds over one probe: another round follows where a type has grown.
 pub(super) const ROUNDS: usize = 12;
 /// How often all probes of a program are checked at most.
 pub const PROGRAM_ROUNDS: usize = 100;

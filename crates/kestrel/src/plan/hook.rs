@@ -38,19 +38,19 @@ pub struct Hook {
     pub slot: Option<Slot>,
     /// Which named probe it is a part of.
     pub named_probe: Option<ProbeIdentity>,
-    /// The number that it has in common with the hook at the other end of the same functions' calls, where one program sees both.
+    /// Number shared by the hooks on the entries and on the returns of the same functions, where one program sees both.
     pub(crate) entry_exit_id: Option<u32>,
     /// Whether it only serves another hook: its hits are not what the user asked for.
     pub companion: bool,
-    /// The fields by which its events may be about the targets: its handlers themselves ask for these, and for the thread that runs.
+    /// Fields by which an event can be about the target processes: the handlers compare these, and the thread that runs.
     pub(crate) about: Vec<&'static str>,
-    /// Where in its program array the first program of an object stands that its handlers call.
+    /// Index in the program array of the first program of an object that the handlers call.
     pub(crate) first_call: u32,
-    /// Where they stand, if that is decided already.
+    /// Indices of these programs, if they are decided already.
     pub(crate) known_calls: Vec<Call>,
-    /// Where another hook on its event looks at the active word for it.
+    /// The relay by which another hook on the same event passes the active word (which handler runs) to this one.
     pub(crate) taken_from: Option<Relay>,
-    /// Relayed hooks that take the active word from the hook that calls this program.
+    /// Relays of the hooks that get the active word from the hook that calls this program.
     pub(crate) relayed_hooks: Vec<Relay>,
     /// Set in the stand-in program of a relayed handler: where it stores the active word for the relayed hook.
     pub(crate) passes_to: Option<RelayedHandler>,

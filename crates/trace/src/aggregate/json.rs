@@ -41,7 +41,7 @@ fn object(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &mut Vec<
     let rows = rows(snapshot, show, symbols);
     match ty.keys.is_empty() {
         true => match rows.first() {
-            Some(row) => held(snapshot, row, show, symbols, out),
+            Some(row) => append_value(snapshot, row, show, symbols, out),
             None => out.extend_from_slice(b"null"),
         },
         false => {
@@ -70,7 +70,7 @@ fn object(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &mut Vec<
                 }
                 out.extend_from_slice(&key);
                 out.extend_from_slice(b": ");
-                held(snapshot, &row, show, symbols, out);
+                append_value(snapshot, &row, show, symbols, out);
             }
             out.push(b'}');
         }
@@ -82,7 +82,13 @@ fn object(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &mut Vec<
     out.push(b'}');
 }
 
-fn held(snapshot: &Snapshot, shown: &Shown<'_>, show: Show<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
+fn append_value(
+    snapshot: &Snapshot,
+    shown: &Shown<'_>,
+    show: Show<'_>,
+    symbols: &Symbols,
+    out: &mut Vec<u8>,
+) {
     let ty = &snapshot.ty;
     if let (RowValue::Words(words), ValueKind::Aggregation(aggregation)) = (&shown.value, &ty.value) {
         return aggregation.function.json(aggregation, words, show.divisor(), out);

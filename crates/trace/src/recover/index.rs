@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// A packet with events, as its header tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundPacket {
     pub(super) place: PagePlace,
     pub(super) buffer: u32,
     pub(super) cpu: u32,
@@ -27,7 +27,7 @@ const VARIANTS: usize = 16;
 /// Remains of one trace in the image.
 #[derive(Debug, Default)]
 pub(super) struct Remains {
-    pub(super) packets: Vec<Found>,
+    pub(super) packets: Vec<FoundPacket>,
     pub(super) metadata: Metadata,
 }
 
@@ -45,15 +45,19 @@ impl Index {
         } else if let Ok(packet) = Packet::parse(page)
             && packet.state != State::Empty
         {
-            self.traces.entry(packet.uuid).or_default().packets.push(Found {
-                place,
-                buffer: packet.buffer,
-                cpu: packet.cpu,
-                sequence: packet.sequence,
-                begin_ns: packet.begin_ns,
-                events: packet.events,
-                whole: packet.state == State::Whole,
-            });
+            self.traces
+                .entry(packet.uuid)
+                .or_default()
+                .packets
+                .push(FoundPacket {
+                    place,
+                    buffer: packet.buffer,
+                    cpu: packet.cpu,
+                    sequence: packet.sequence,
+                    begin_ns: packet.begin_ns,
+                    events: packet.events,
+                    whole: packet.state == State::Whole,
+                });
         }
     }
 
@@ -79,8 +83,8 @@ impl Index {
 }
 
 /// Packets by ring.
-pub(super) fn by_ring(packets: Vec<Found>) -> BTreeMap<(u32, u32), Vec<Found>> {
-    let mut rings: BTreeMap<_, Vec<Found>> = BTreeMap::new();
+pub(super) fn by_ring(packets: Vec<FoundPacket>) -> BTreeMap<(u32, u32), Vec<FoundPacket>> {
+    let mut rings: BTreeMap<_, Vec<FoundPacket>> = BTreeMap::new();
     for found in packets {
         let ring = ring_of(found.buffer, found.cpu);
         rings.entry(ring).or_default().push(found);

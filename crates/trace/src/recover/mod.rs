@@ -117,7 +117,7 @@ pub fn search<R: ReadAt>(
     Ok(findings)
 }
 
-fn session(mut info: TraceInfo, explained_by: Option<Uuid>, packets: Vec<index::Found>) -> Session {
+fn session(mut info: TraceInfo, explained_by: Option<Uuid>, packets: Vec<index::FoundPacket>) -> Session {
     let mut rings = Vec::new();
     for ((buffer, cpu), found) in index::by_ring(packets) {
         let pages = match info.buffer(buffer) {

@@ -1,6 +1,6 @@
 //! The packets of one ring in their order, copies of each beside it, and what does not belong to them any more set aside.
 
-use super::index::Found;
+use super::index::FoundPacket;
 use crate::image::PagePlace;
 use std::cmp::Reverse;
 
@@ -30,7 +30,7 @@ pub(super) struct Slot {
 ///
 /// The newest page is right, and each one before it in time must come before it by number: if it does not, it is from before a reset of
 /// the ring.
-pub(super) fn order((buffer, cpu): (u32, u32), mut found: Vec<Found>, pages: u64) -> Ring {
+pub(super) fn order((buffer, cpu): (u32, u32), mut found: Vec<FoundPacket>, pages: u64) -> Ring {
     let mut ring = Ring {
         buffer,
         cpu,
@@ -61,7 +61,7 @@ pub(super) fn order((buffer, cpu): (u32, u32), mut found: Vec<Found>, pages: u64
 
 /// The page that was being opened when all stood still, if there is one: it has its new begin and still the number of its last use. It holds
 /// nothing that can be read, for its first record, that of the writer that opened it, was not finished.
-fn opening(found: &[Found], pages: u64) -> Option<usize> {
+fn opening(found: &[FoundPacket], pages: u64) -> Option<usize> {
     let (index, newest) = found
         .iter()
         .enumerate()
@@ -75,8 +75,8 @@ fn opening(found: &[Found], pages: u64) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn page(place: u64, sequence: u64, begin_ns: u64) -> Found {
-        Found {
+    fn page(place: u64, sequence: u64, begin_ns: u64) -> FoundPacket {
+        FoundPacket {
             place: PagePlace(place),
             buffer: 0,
             cpu: 0,
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn the_fullest_copy_comes_first() {
-        let part = Found {
+        let part = FoundPacket {
             events: 3,
             ..page(1, 7, 700)
         };
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_page_that_was_being_opened_does_not_make_the_others_old() {
-        let opening = Found {
+        let opening = FoundPacket {
             whole: false,
             ..page(1, 6, 1000)
         };

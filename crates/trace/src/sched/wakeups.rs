@@ -114,7 +114,7 @@ struct Cpu {
     /// Ended runs, the oldest first.
     runs: VecDeque<Occupant>,
     /// What it runs, and since when.
-    now: Option<(Who, u64)>,
+    running: Option<(Who, u64)>,
 }
 
 impl Wakeups {
@@ -275,7 +275,7 @@ impl Task {
 
 impl Cpu {
     fn switch(&mut self, switch: &Switch<'_>) {
-        if let Some((task, from_ns)) = self.now.replace((switch.into.who, switch.time_ns)) {
+        if let Some((task, from_ns)) = self.running.replace((switch.into.who, switch.time_ns)) {
             if self.runs.len() == RUNS {
                 self.runs.pop_front();
             }
@@ -291,10 +291,12 @@ impl Cpu {
 
     /// Adds what it ran in that time.
     fn between(&self, cpu: u32, begin: u64, end: u64, all: &mut Vec<Occupant>) {
-        let now = self.now.map(|(task, from_ns)| (task, from_ns, end.max(from_ns)));
+        let running = self
+            .running
+            .map(|(task, from_ns)| (task, from_ns, end.max(from_ns)));
         let ended = self.runs.iter();
         let ended = ended.map(|run| (run.task, run.from_ns, run.from_ns.saturating_add(run.ns)));
-        for (task, from, to) in ended.chain(now) {
+        for (task, from, to) in ended.chain(running) {
             let (from, to) = (from.max(begin), to.min(end));
             if from < to {
                 all.push(Occupant {

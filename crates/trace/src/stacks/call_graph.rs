@@ -56,7 +56,7 @@ pub struct Function {
     /// Its outermost nodes: those that are below no other node of the function.
     nodes: Vec<u32>,
     /// The nodes with weight of their own.
-    ends: Vec<u32>,
+    leaf_nodes: Vec<u32>,
 }
 
 /// A branch of a call graph: frames with weights, merged over the nodes with the same path to it.
@@ -86,14 +86,14 @@ impl CallGraph {
                     own: 0,
                     total: 0,
                     nodes: Vec::new(),
-                    ends: Vec::new(),
+                    leaf_nodes: Vec::new(),
                 });
                 rows.len() - 1
             });
             let row = &mut rows[place];
             row.own += node.own;
             if node.own > 0 {
-                row.ends.push(number);
+                row.leaf_nodes.push(number);
             }
             // A function that calls itself counts once.
             let above = &path[..path.len() - 1];
@@ -132,7 +132,7 @@ impl CallGraph {
                 }
             }
             (Direction::Callee, false) => {
-                for node in &row.ends {
+                for node in &row.leaf_nodes {
                     branch.ascend(*node, tree.nodes()[*node as usize].own, tree);
                 }
             }

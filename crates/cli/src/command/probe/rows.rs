@@ -10,7 +10,7 @@ pub(super) fn from_words(words: &[String], kernel: &dyn Kernel) -> Result<Vec<Pr
     let mut all = Vec::new();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
-        if kernel_line::is_one(word) {
+        if kernel_line::is_kernel_line(word) {
             all.push(kernel_line::read(word, kernel)?);
             continue;
         }
@@ -50,7 +50,7 @@ pub(super) fn from_file(text: &str, file: &str, kernel: &dyn Kernel) -> Result<V
     let beside = Path::new(file).parent().unwrap_or(Path::new(""));
     let mut all = Vec::new();
     for (number, row) in rows {
-        if kernel_line::is_one(&row) {
+        if kernel_line::is_kernel_line(&row) {
             all.push(kernel_line::read(&row, kernel)?);
             continue;
         }

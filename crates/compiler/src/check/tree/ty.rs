@@ -31,7 +31,7 @@ pub enum Type {
     Struct(TypeId),
     /// Several values, one behind the other as C lays out a struct.
     Tuple(Arc<TupleType>),
-    /// Bytes that are shown by a name which the reader finds; made by `ExprKind::Tuple` of its parts.
+    /// A number that readers show by name (an error, a signal, a system call, a user); `ExprKind::Tuple` makes it of its parts.
     Named(Named),
     /// Return addresses as they are kept, in a fixed number of bytes.
     HeldStack(HeldStack),

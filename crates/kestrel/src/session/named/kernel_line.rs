@@ -35,11 +35,11 @@ const LONGEST: usize = 4094;
 const MAX_CALLS: u64 = 4096;
 
 /// The predicate of a probe that fetches from a symbol which the kernel does not have: there it is never hit.
-const NEVER: &str = "/0/";
+const PREDICATE_FALSE: &str = "/0/";
 
 /// Whether a text is such a line: `p` or `r`, perhaps with a name, then a place. A probe called `p` or `r` whose event is named with its kind
 /// (`p kprobe:vfs_read`), or has a block, is none.
-pub fn is_one(text: &str) -> bool {
+pub fn is_kernel_line(text: &str) -> bool {
     // What is behind `#` is a remark.
     let text = text.split('#').next().unwrap_or_default();
     let Some((head, rest)) = text.trim().split_once(char::is_whitespace) else {
@@ -115,10 +115,10 @@ fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<ProbeRequest> {
         Some((kind, name)) => (kind, Some((name, head.at + kind.len() + 1))),
         None => (head.text, None),
     };
-    let (at_return, most) = letter(kind, head.at)?;
+    let (at_return, most) = kind_and_maxactive(kind, head.at)?;
     let (place, returns) = place::read(at.text, at.at)?;
     let at_return = at_return || returns;
-    let spot = kernel.spot(&place);
+    let spot = kernel.resolve(&place);
     if let Resolution::Several(functions) = spot {
         let why = format!(
             "{functions} functions are called {}: name one by its module or its address",
@@ -151,7 +151,10 @@ fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<ProbeRequest> {
     let calls = most.map_or_else(String::new, |most| Phase::Return(most).written());
     let block = source::block(&read, at_return);
     // A place may lie in another function than that of its symbol.
-    let text = match kernel.beyond(&place).filter(|_| place.address.is_none()) {
+    let text = match kernel
+        .address_past_symbol(&place)
+        .filter(|_| place.address.is_none())
+    {
         Some(address) => format!("{address:#x}"),
         None => place.text(),
     };
@@ -165,7 +168,7 @@ fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<ProbeRequest> {
             },
         ),
         source: match unfound {
-            true => format!("{kind}:{text}{calls} {NEVER} {block}"),
+            true => format!("{kind}:{text}{calls} {PREDICATE_FALSE} {block}"),
             false => format!("{kind}:{text}{calls} {block}"),
         },
         ..ProbeRequest::default()
@@ -173,7 +176,7 @@ fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<ProbeRequest> {
 }
 
 /// `p`, `r`, `rMAXACTIVE`: whether it is a return, and how many calls are followed.
-fn letter(kind: &str, at: usize) -> Parsed<(bool, Option<u32>)> {
+fn kind_and_maxactive(kind: &str, at: usize) -> Parsed<(bool, Option<u32>)> {
     let (at_return, number) = match (kind.strip_prefix('p'), kind.strip_prefix('r')) {
         (Some(number), _) => (false, number),
         (_, Some(number)) => (true, number),
@@ -249,7 +252,7 @@ mod tests {
             (symbol == "jiffies").then_some(0xffff_ffff_8200_1000)
         }
 
-        fn spot(&self, place: &LinePlace<'_>) -> Resolution {
+        fn resolve(&self, place: &LinePlace<'_>) -> Resolution {
             match (place.symbol, place.offset) {
                 ("many", _) => Resolution::Several(3),
                 ("missing", _) => Resolution::Missing,
@@ -258,7 +261,7 @@ mod tests {
             }
         }
 
-        fn beyond(&self, place: &LinePlace<'_>) -> Option<u64> {
+        fn address_past_symbol(&self, place: &LinePlace<'_>) -> Option<u64> {
             (place.offset >= 0x1000).then_some(0xffff_ffff_8100_0000 + place.offset)
         }
 
@@ -355,7 +358,7 @@ mod tests {
                 read(line, &kernel).unwrap_err();
                 continue;
             }
-            assert!(is_one(line), "{line}");
+            assert!(is_kernel_line(line), "{line}");
             let read = read(line, &kernel).unwrap_or_else(|error| panic!("{line}: {error}"));
             assert_eq!(read.name, name, "{line}");
             assert_eq!(read.source, source, "{line}");
@@ -509,10 +512,10 @@ mod tests {
             "p kprobe:vfs_read",
             "r k:vfs_read { count() }",
         ] {
-            assert!(!is_one(other), "{other}");
+            assert!(!is_kernel_line(other), "{other}");
         }
-        assert!(is_one("p vfs_read $arg3:u32"));
-        assert!(is_one("r64 vfs_read"));
+        assert!(is_kernel_line("p vfs_read $arg3:u32"));
+        assert!(is_kernel_line("r64 vfs_read"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ impl Format {
             let percent = rest.find('%').unwrap_or(rest.len());
             plain += &rest[..percent];
             at += percent;
-            let Some(found) = Found::at(&format[at..]) else {
+            let Some(found) = ParsedConversion::at(&format[at..]) else {
                 // A percent sign that begins no conversion, or the end.
                 let c = format[at..].chars().next();
                 plain.extend(c);
@@ -51,7 +51,7 @@ impl Format {
 }
 
 /// A conversion at the start of a text.
-struct Found {
+struct ParsedConversion {
     bytes: usize,
     left: bool,
     plus: bool,
@@ -63,7 +63,7 @@ struct Found {
     letter: Option<Letter>,
 }
 
-impl Found {
+impl ParsedConversion {
     fn at(text: &str) -> Option<Self> {
         let mut rest = text.strip_prefix('%')?;
         let (mut left, mut plus, mut alternate, mut zero) = (false, false, false, false);

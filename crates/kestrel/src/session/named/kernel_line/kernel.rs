@@ -65,9 +65,9 @@ pub trait Kernel {
     /// Address of a symbol.
     fn address(&self, symbol: &str) -> Option<u64>;
     /// Resolution of a place.
-    fn spot(&self, place: &LinePlace<'_>) -> Resolution;
+    fn resolve(&self, place: &LinePlace<'_>) -> Resolution;
     /// The address of a place that lies behind the end of its symbol's function.
-    fn beyond(&self, place: &LinePlace<'_>) -> Option<u64>;
+    fn address_past_symbol(&self, place: &LinePlace<'_>) -> Option<u64>;
     /// The types that describe a function, and the number of its prototype among them.
     fn prototype(&self, function: &str) -> Option<(Arc<Btf>, TypeId)>;
     /// The kernel's own types.
@@ -86,7 +86,7 @@ impl Kernel for Catalog {
         .map(|symbol| symbol.address)
     }
 
-    fn spot(&self, place: &LinePlace<'_>) -> Resolution {
+    fn resolve(&self, place: &LinePlace<'_>) -> Resolution {
         if place.address.is_some() {
             return Resolution::Inside;
         }
@@ -104,7 +104,7 @@ impl Kernel for Catalog {
             (0, _) => Resolution::Missing,
             (1, 0) => Resolution::Entry,
             (1, _) => {
-                let wanted = match self.beyond(place) {
+                let wanted = match self.address_past_symbol(place) {
                     Some(address) => LocationSpec::Address(address),
                     None => LocationSpec::Symbol {
                         module: place.module.map(str::to_owned),
@@ -127,7 +127,7 @@ impl Kernel for Catalog {
         }
     }
 
-    fn beyond(&self, place: &LinePlace<'_>) -> Option<u64> {
+    fn address_past_symbol(&self, place: &LinePlace<'_>) -> Option<u64> {
         let symbols = self.symbols().ok()?;
         let mut named = symbols.named(place.symbol).filter(|symbol| symbol.is_text());
         let symbol = named.find(|symbol| place.module.is_none_or(|module| symbol.module == Some(module)))?;

@@ -275,7 +275,7 @@ mod tests {
             Some(0xffff_ffff_8100_0000)
         }
 
-        fn spot(&self, place: &LinePlace<'_>) -> Resolution {
+        fn resolve(&self, place: &LinePlace<'_>) -> Resolution {
             if place.offset == 0 {
                 Resolution::Entry
             } else {
@@ -283,7 +283,7 @@ mod tests {
             }
         }
 
-        fn beyond(&self, _place: &LinePlace<'_>) -> Option<u64> {
+        fn address_past_symbol(&self, _place: &LinePlace<'_>) -> Option<u64> {
             None
         }
 
