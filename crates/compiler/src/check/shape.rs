@@ -404,7 +404,12 @@ fn own_size(ty: &Type) -> Option<u32> {
         Type::Buffer { max } => FieldType::Buffer { max: *max }.fixed_size(),
         Type::HeldStack(stack) => stack.size(),
         Type::Array { element, count } => own_size(element)?.checked_mul(*count)?,
-        _ => return None,
+        // Their room is chosen where they are kept, or lies elsewhere.
+        Type::String { .. }
+        | Type::Memory { .. }
+        | Type::Struct(_)
+        | Type::Stack { .. }
+        | Type::StackCopy { .. } => return None,
     })
 }
 

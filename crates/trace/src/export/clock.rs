@@ -103,7 +103,7 @@ impl Clock {
                 let (hour, minute, second) = (time.hour(), time.minute(), time.second());
                 text.extend_from_slice(format!("{hour:02}:{minute:02}:{second:02}").as_bytes());
             }
-            _ => padded(seconds, 6, b' ', &mut text),
+            Times::Monotonic | Times::Start { .. } | Times::Delta => padded(seconds, 6, b' ', &mut text),
         }
         text.push(b'.');
         self.second = (seconds, Piece::new(&text));

@@ -195,6 +195,7 @@ impl CallGraph {
                 let before = text.len();
                 _ = writeln!(text, "            |\n            ---{}", shown(&frame.folded()));
                 branch.print(tree, self.limit, "               ", &mut text);
+                // A function without a branch has its row alone.
                 if branch.below.is_empty() {
                     text.truncate(before);
                 } else {

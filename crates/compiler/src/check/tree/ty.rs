@@ -144,7 +144,7 @@ impl Show {
     pub(in crate::check) fn base(&self) -> Base {
         match self {
             Self::Number(base) => *base,
-            _ => Base::Decimal,
+            Self::Natural | Self::Names(_) | Self::Flags(_) => Base::Decimal,
         }
     }
 }
