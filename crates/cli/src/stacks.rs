@@ -120,7 +120,7 @@ impl StackOptions {
         for remark in trace.symbols.user().remarks() {
             eprintln!("{}", shown(&remark));
         }
-        // What is not in the files is in no figure, so it is said beside them.
+        // Lost events and damaged packets are in none of the figures, so they are reported beside them.
         let whole = losses::report_read(&trace.reader, trace.summary.as_ref());
         if tree.total() == 0 {
             eprintln!(

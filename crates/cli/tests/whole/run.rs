@@ -375,7 +375,7 @@ fn clocks_have_registers_and_a_period() {
     assert_eq!(run.out.trim(), "(20000000, true, true)", "{}", run.err);
 }
 
-/// Loops go over maps with stacks in their keys, whoever wrote them; a block that ends in a map function is one; tuples of other lengths are not equal; an array
+/// Loops go over maps with stacks in their keys, which other handlers stored; a block that ends in a map function is one; tuples of other lengths are not equal; an array
 /// of arrays is found where an address leads.
 #[test]
 fn stacks_as_keys_and_blocks_of_map_functions() {

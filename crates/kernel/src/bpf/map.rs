@@ -408,7 +408,7 @@ impl Map {
     pub fn drain(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut taken = Vec::new();
         match self.batch(Command::MapLookupAndDeleteBatch, &mut taken) {
-            // What earlier batches took out is in no map any more: a reader that comes again is told what is wrong by the first one.
+            // Earlier batches have removed their elements from the map, so these are returned; the next call meets the error in its first batch.
             Err(_) if !taken.is_empty() => Ok(taken),
             Err(error) if error.errno().is_some_and(lacks_batches) => {
                 for (key, _) in self.walk()? {

@@ -60,7 +60,7 @@ pub struct Perform {
     pub no_warnings: bool,
     /// Whether what a terminal would obey in strings of others is spelled out.
     pub escaped: bool,
-    /// Whether updates of full maps are said by their places, by whoever reads the counts of failures.
+    /// Whether lost updates of full maps are reported with their places, among the failures of helpers, and so not here.
     pub lost_by_place: bool,
     /// What stands behind strings that were cut.
     trailer: CutTrailer,

@@ -77,10 +77,10 @@ fn contradiction(options: &Options) -> Option<&'static str> {
         return Some("Cannot use both -c and -p.");
     }
     if options.helper_errors > 1 {
-        return Some("-kk has been deprecated: one -k tells of all failures of helpers");
+        return Some("-kk is not an option any more: -k reports every failed helper call");
     }
     if options.helper_errors > 0 && options.no_warnings {
-        return Some("-k, --warnings conflicts with --no-warnings: what it finds is said in warnings");
+        return Some("use either -k or --no-warnings: -k reports failed helper calls as warnings");
     }
     let modes = [options.test, options.bench, options.mode.is_some()];
     if modes.into_iter().filter(|given| *given).count() > 1 {
@@ -173,8 +173,8 @@ mod tests {
     fn options_that_contradict_each_other_are_refused() {
         for (line, said) in [
             ("-c true -p 1", Some("both -c and -p")),
-            ("-kk", Some("-kk has been deprecated")),
-            ("--warnings --no-warnings", Some("conflicts with --no-warnings")),
+            ("-kk", Some("-kk is not an option any more")),
+            ("--warnings --no-warnings", Some("either -k or --no-warnings")),
             ("--test --bench", Some("conflict")),
             ("--mode test --bench", Some("conflict")),
             ("-k", None),

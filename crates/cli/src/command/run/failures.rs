@@ -55,7 +55,12 @@ impl Failed {
             }
             (mishap, _) => {
                 put("type", "runtime_error".into());
-                put("msg", mishap.unwrap_or("no room to be told apart").into());
+                put(
+                    "msg",
+                    mishap
+                        .unwrap_or("failures of helpers beyond the room for their places")
+                        .into(),
+                );
             }
         }
         if let Some(place) = self.failure.place {
@@ -92,7 +97,7 @@ impl Failed {
         let (failure, times) = (&self.failure, self.times);
         if failure.place.is_none() {
             return format!(
-                "{} of helpers had no room to be told apart",
+                "{} of helpers beyond the room for their places: they are counted together",
                 counted(times, "more failure")
             );
         }
@@ -105,7 +110,7 @@ impl Failed {
         }
         let (name, answer) = (failure.helper.name().unwrap_or("a helper"), failure.answer);
         let what = match (name, answer) {
-            ("map_update_elem", _) => {
+            ("map_update_elem", FULL) => {
                 "Map full; can't update element. `config = { max_map_keys = N }` or a declaration (`let @a = hash(N)`) gives it more room.".to_owned()
             }
             (_, 0) => "Can't lookup map element because it does not exist.".to_owned(),
@@ -114,6 +119,9 @@ impl Failed {
         format!("{what}\nAdditional Info - helper: {name}, retcode: {answer}{often}")
     }
 }
+
+/// E2BIG, the answer of an update for which a map has no room.
+const FULL: i32 = -7;
 
 /// The system's words for what a helper gave.
 fn reason(answer: i32) -> String {

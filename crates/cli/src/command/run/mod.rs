@@ -294,7 +294,7 @@ fn plan(
     Ok(plan)
 }
 
-/// Whether updates of full maps are said by their places: lines of JSON have them, which others would not expect on standard error.
+/// Whether updates that a full map lost are reported with their places in the program: with `-k`, and in JSON, whose lines have places.
 fn counts_updates(given: &Options) -> bool {
     given.helper_errors > 0 || given.format == OutputFormat::Json
 }
