@@ -14,6 +14,8 @@ use std::io::Write;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// A job that is polled until the foreground run ends: recording, live tracing, a running object.
@@ -153,6 +155,11 @@ impl Foreground {
     /// Whether a signal asked for the end.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupt.requested()
+    }
+
+    /// The flag that such a signal sets.
+    pub(crate) fn interrupt_flag(&self) -> Arc<AtomicBool> {
+        self.interrupt.flag()
     }
 
     /// The exit code: a failure if the traced command failed, unless a signal ended the run.

@@ -67,6 +67,13 @@ impl FunctionProbe {
             && module != KERNEL
             && !catalog.has_module(module)
         {
+            if catalog.script().is_some() {
+                // A script ends with what it finds; a session that waits for modules is there for hours.
+                return Err(Error::NoPlace {
+                    wanted: format!("{}:{wanted}", self.name()),
+                    why: format!("the module {module} is not loaded"),
+                });
+            }
             let place = CodePlace {
                 module: Some(module.clone()),
                 symbol: symbol.clone(),
@@ -77,7 +84,15 @@ impl FunctionProbe {
         let code = Code::new(catalog)?;
         let (function, instruction) = code.probeable(wanted)?;
         let entry = function.probed(function.address) == function.probed(instruction.address);
-        if self.at_return && !entry {
+        // A kernel whose functions begin with `endbr64` puts the probe of the function behind it: even so the return has no offset.
+        let offset = matches!(
+            wanted,
+            LocationSpec::Symbol {
+                offset: Some(1..),
+                ..
+            }
+        );
+        if self.at_return && (!entry || offset) {
             return Err(Error::NoPlace {
                 wanted: wanted.to_string(),
                 why: format!(

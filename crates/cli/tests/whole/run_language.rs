@@ -465,3 +465,14 @@ fn nothing_begins_behind_an_exit() {
     let program = "begin { printf(\"one\\n\"); } begin { printf(\"two\\n\"); exit(); }";
     assert_eq!(printed(program), "one\ntwo");
 }
+
+/// All fields of a tracepoint are one value, which variables and maps keep.
+#[test]
+fn fields_of_a_tracepoint_are_a_value() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    std::fs::write(place.path().join("calls.pl"), "getpriority(0, 5)").unwrap();
+    let program = "tracepoint:syscalls:sys_enter_getpriority /pid == cpid/ { $a = args; @b = args; print(($a.who, @b.which)); }";
+    let run = place.run(&["run", "-q", "-c", "perl calls.pl", "-e", program]);
+    assert!(run.succeeds().out.starts_with("(5, 0)\n"));
+}

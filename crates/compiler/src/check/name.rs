@@ -80,11 +80,16 @@ impl Checker<'_> {
         Err(self.unknown_word(name, span))
     }
 
-    /// `args` as a value, in a program: a record of the parameters of a function; other events have more fields than such a value may have bytes.
+    /// `args` as a value, in a program: a record of the parameters of a function or of the fields of a tracepoint.
     fn all_fields(&mut self, span: Span) -> Option<Checked<Expr>> {
         let of_function = matches!(
             self.context.program,
-            ProgramKind::Kprobe | ProgramKind::Fentry | ProgramKind::Fexit
+            ProgramKind::Kprobe
+                | ProgramKind::Fentry
+                | ProgramKind::Fexit
+                | ProgramKind::Tracepoint
+                | ProgramKind::TracingTracepoint
+                | ProgramKind::RawTracepoint
         );
         let context = self.context;
         let fields: Vec<_> = context.fields.iter().filter(|field| field.recorded).collect();

@@ -137,7 +137,6 @@ impl Running {
     /// # Errors
     /// As [`Running::begin`].
     pub fn end(&mut self, perform: &mut Perform) -> Result<()> {
-        // Commands take far longer than what asks for them: those of a backlog could take minutes.
         perform.ending = self.exit.is_none();
         if let Some(ticks) = &mut self.ticks {
             ticks.end();

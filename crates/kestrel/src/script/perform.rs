@@ -22,6 +22,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Default of the most bytes that `cat` shows of a file.
 const MAX_OF_A_FILE: u64 = 10_240;
@@ -80,7 +81,9 @@ pub struct Perform {
     order: Vec<(usize, usize)>,
     /// How many messages of `errorf` there were.
     pub errors: u64,
-    /// Whether commands are run no more, since the program was asked to end, and how many were not.
+    /// Set by the signal that ends the program: commands that still wait are then counted in `not_run` and not run.
+    pub interrupted: Arc<AtomicBool>,
+    /// Whether the last events are performed, before `end`.
     pub ending: bool,
     not_run: u64,
     /// Updates of maps that were lost and have been said, by the maps' names.
@@ -123,6 +126,7 @@ impl Perform {
             err: Vec::new(),
             order: Vec::new(),
             errors: 0,
+            interrupted: Arc::default(),
             ending: false,
             not_run: 0,
             lost: HashMap::new(),
@@ -269,7 +273,8 @@ impl Perform {
     }
 
     fn run(&mut self, command: &[u8]) {
-        if self.ending {
+        // Commands take far longer than the events that ask for them: those of a backlog could take minutes.
+        if self.ending && self.interrupted.load(Ordering::Relaxed) {
             self.not_run += 1;
             return;
         }

@@ -19,11 +19,13 @@ pub(super) fn resolved(
     period: u64,
     every_cpu: bool,
 ) -> Resolved {
+    // A script's command is what it samples, as with bpftrace; a clock that ticks on one CPU is of no process.
+    let command = catalog.script().and_then(|view| view.command);
     let mechanism = Mechanism::Counter(attach::Counter {
         counter: counter.into(),
         period,
         every_cpu,
-        process: None,
+        process: command.filter(|_| every_cpu),
     });
     resolved_by(catalog, kind, name, mechanism)
 }

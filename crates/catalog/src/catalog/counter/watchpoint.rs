@@ -88,11 +88,6 @@ fn breakpoint(address: u64, length: u64, mode: &str) -> std::result::Result<Brea
     if !LENGTHS.contains(&length) {
         return Err(format!("{length} bytes cannot be watched, only 1, 2, 4 or 8"));
     }
-    if !address.is_multiple_of(length) {
-        return Err(format!(
-            "{length} bytes can only be watched at an address that is a multiple of {length}"
-        ));
-    }
     let mut access = 0;
     for letter in mode.chars() {
         let Some((_, bit)) = MODES.iter().find(|(known, _)| *known == letter) else {
@@ -115,15 +110,22 @@ fn breakpoint(address: u64, length: u64, mode: &str) -> std::result::Result<Brea
         _ if access & EXECUTE == 0 => Ok(access),
         _ => Err("x is watched alone".to_owned()),
     }
-    .map(|access| Breakpoint {
-        address,
-        // The kernel wants the size of a word for instructions.
-        length: if access == EXECUTE {
-            size_of::<usize>() as u64
-        } else {
-            length
-        },
-        access,
+    .and_then(|access| {
+        // An instruction begins at any byte. The kernel wants the size of a word for it.
+        let length = match access == EXECUTE {
+            true => size_of::<usize>() as u64,
+            false if address.is_multiple_of(length) => length,
+            false => {
+                return Err(format!(
+                    "{length} bytes can only be watched at an address that is a multiple of {length}"
+                ));
+            }
+        };
+        Ok(Breakpoint {
+            address,
+            length,
+            access,
+        })
     })
 }
 
@@ -142,6 +144,11 @@ mod tests {
         assert_eq!(of(0x1000, 8, "w"), Ok(watched(8, 2)));
         assert_eq!(of(0x1000, 1, "wr"), Ok(watched(1, 3)));
         assert_eq!(of(0x1000, 1, "x"), Ok(watched(8, 4)));
+        let instruction = Breakpoint {
+            address: 0x1003,
+            ..watched(8, 4)
+        };
+        assert_eq!(of(0x1003, 8, "x"), Ok(instruction));
         for (address, length, mode, why) in [
             (0, 8, "w", "address 0"),
             (0x1000, 3, "w", "only 1, 2, 4 or 8"),

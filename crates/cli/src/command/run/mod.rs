@@ -124,6 +124,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     perform.configure(&program.config);
     perform.escaped = !json && options.output.is_none() && crate::screen::shows_programs();
     perform.unwound = unwound;
+    perform.interrupted = foreground.interrupt_flag();
     if let Err(error) = perform.follow(&session) {
         eprintln!("WARNING: stacks of processes show addresses: {error}");
     }
