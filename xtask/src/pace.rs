@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_of_a_kernel_is_guessed_from_another() {
+    fn an_unmeasured_test_is_expected_to_take_as_long_as_on_another_kernel() {
         let mut memory = Memory::default();
         memory
             .0

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_end_or_is_too_long_is_not_read() {
+    fn devices_directories_and_files_over_the_limit_are_not_read() {
         let said = |path: &str, most| read(Path::new(path), most).unwrap_err().to_string();
         assert_eq!(said("/dev/zero", 1 << 20), "it is no file but a device");
         assert_eq!(said("/", 1 << 20), "it is no file but a directory");

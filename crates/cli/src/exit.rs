@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_answers_decides_the_code() {
+    fn the_errno_decides_the_exit_code() {
         assert_eq!(system(Interface::Other, Errno::ENOSPC).exit, Exit::Failed);
         assert_eq!(system(Interface::Attach, Errno::EOPNOTSUPP).exit, Exit::Feature);
         let denied = system(Interface::Attach, Errno::EPERM);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn what_file_systems_and_settings_guard_is_told_by_their_names() {
+    fn a_denied_file_system_or_setting_is_named_in_the_hint() {
         let hint = |interface| system(interface, Errno::EACCES).hint.unwrap_or_default();
         let own = Privilege::read(&Host::default()).unwrap();
         for (interface, need) in [

@@ -63,7 +63,7 @@ const LOUD: u32 = word::PARAMETERS + 1;
 const MIN: u32 = word::PARAMETERS + 3;
 
 #[test]
-fn what_the_checker_accepts_compiles_as_a_hook_of_its_own_and_of_all() {
+fn every_accepted_handler_compiles_alone_and_together_with_the_others() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/control.txt");
     let text = std::fs::read_to_string(path).unwrap();
     let cases = text.split("=== ").skip(1).map(|case| {

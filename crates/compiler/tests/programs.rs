@@ -37,7 +37,7 @@ fn compile(mode: &str, text: &str) -> Program {
 }
 
 #[test]
-fn what_the_checker_accepts_compiles() {
+fn every_program_that_the_checker_accepts_compiles() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/check.txt");
     let text = std::fs::read_to_string(path).unwrap();
     let mut compiled = 0;

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_elsewhere_is_in_no_bpffs() {
+    fn a_missing_path_outside_bpffs_is_not_in_bpffs() {
         let tree = tempfile::tempdir().unwrap();
         assert!(!Host::is_in_bpffs(&tree.path().join("not/made")));
         assert!(!Host::is_in_bpffs(Path::new("not-made")));

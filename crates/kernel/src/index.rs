@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_holds_until_a_module_comes() {
+    fn the_cached_symbols_are_used_until_a_module_is_loaded() {
         let (tree, host) = tree("ext4 100 0 - Live 0xffffffffc0000000\n");
         assert_eq!(symbols(&host).unwrap().len(), 4, "as the kernel says");
         assert!(traceable(&host).unwrap().has_in(Some("ext4"), "go"));
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_or_made_by_others_is_not_believed() {
+    fn a_truncated_or_foreign_cache_is_not_used() {
         let (tree, host) = tree("");
         let root = tree.path().join("sys/kernel/tracing");
         fs::create_dir_all(root.join("events")).unwrap();

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_node_is_refused_and_stays() {
+    fn a_file_in_the_mark_devices_place_is_refused_and_not_removed() {
         let tree = tempfile::tempdir().unwrap();
         let host = Host::new(tree.path());
         fs::create_dir(tree.path().join("dev")).unwrap();

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_copied_in_is_there_at_every_alignment_and_nothing_else() {
+    fn copy_in_writes_its_bytes_alone_at_every_alignment() {
         for start in 0..20 {
             for len in 0..30 {
                 let file = file(&[0xee; 64]);

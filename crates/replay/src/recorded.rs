@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_may_lie_in_several_lines() {
+    fn forgotten_memory_may_span_several_lines() {
         let mut memory = RecordedMemory::default();
         memory.write(7, 0x1000, &[1; 300]);
         memory.forget(7, 0x103e, 140);

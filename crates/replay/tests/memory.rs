@@ -234,7 +234,7 @@ const FIRST: u64 = 0xc0_0000_0040;
 const SECOND: u64 = 0x40_2000;
 
 #[test]
-fn what_records_hold_is_read_later_by_process_and_address() {
+fn memory_of_records_is_found_later_by_process_and_address() {
     let mut program = Program::new(r#"{ printf("<%s>", str(args.address)); }"#);
     let exec = |program: &mut Program, pid| {
         program.record(
@@ -291,7 +291,7 @@ fn what_records_hold_is_read_later_by_process_and_address() {
 const BEHIND_ITS_OWN: u64 = 0x4000_0001_8000_0000;
 
 #[test]
-fn what_lies_behind_the_programs_own_memory_is_a_fault_and_no_missing_memory() {
+fn an_address_outside_user_memory_faults_and_is_not_missing() {
     for handler in [
         r#"{ printf("<%s>", str(args.address)); }"#,
         r#"{ printf("%d", *(uint32 *)uptr(args.address)); }"#,
@@ -463,7 +463,7 @@ fn only_returns_with_memory_of_the_calls_that_were_entered_count_as_unpaired() {
 }
 
 #[test]
-fn what_lies_behind_the_part_of_a_buffer_that_was_recorded_is_not_known() {
+fn bytes_behind_the_recorded_part_of_a_buffer_are_unknown() {
     let mut program = Program::new(r#"{ printf("<%s>", str(args.address)); }"#);
     write(&mut program, 12, b"whole buffer");
     // A shorter one: what is behind it is as it was.

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn the_tasks_file_is_parsed_as_it_was_written() {
         let mut tasks = Tasks::default();
         tasks.insert(7, 7);
         tasks.insert(8, 7);

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_entered_later_is_found_as_what_was_there() {
+    fn a_mapping_added_later_is_found_by_time_and_address() {
         let mut symbols = symbols();
         let binary = symbols.add_binary(Binary {
             path: "/bin/later".to_owned(),

@@ -243,7 +243,7 @@ fn a_callback_unregisters_itself() {
 
 /// What a callback owns may emit events as it is dropped, also where its own thread has just left it.
 #[test]
-fn what_is_dropped_behind_a_callback_may_emit_and_unregister() {
+fn values_of_a_callback_may_emit_and_unregister_as_they_are_dropped() {
     struct Emits(Option<kestrel_tracepoint::Registration>, Seen<u32>);
     impl Drop for Emits {
         fn drop(&mut self) {

@@ -194,7 +194,7 @@ fn every_event_is_recorded_or_counted() {
 
 /// A stream that cannot be written loses what its ring has no room for, and says how much in the pages that it holds.
 #[test]
-fn what_a_full_ring_loses_is_in_its_pages() {
+fn losses_of_a_full_ring_are_counted_in_its_pages() {
     let _alone = alone();
     let top = tempfile::tempdir().unwrap();
     let (folder, memory) = (top.path().join("trace"), top.path().join("memory"));

@@ -70,7 +70,7 @@ fn fields_and_formats_are_the_same() {
 
 /// Callbacks come and go while other threads emit: what a callback owns is there whenever it is called, and all of it is freed in the end.
 #[test]
-fn what_callbacks_own_is_freed_once_and_not_before() {
+fn values_of_callbacks_are_freed_exactly_once() {
     static ALIVE: AtomicU64 = AtomicU64::new(0);
     struct Owned(u64);
     impl Drop for Owned {

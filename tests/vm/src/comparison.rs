@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_lacks_is_counted_as_lacking_there_and_nowhere_else() {
+    fn records_of_one_side_alone_are_counted_for_that_side() {
         for size in [1, 10, 39, 41, 60, 200] {
             let all = batches(size);
             let mut some = all.clone();

@@ -102,7 +102,7 @@ fn commands_run_as_one_user_with_limits() {
 
 /// Standard output is JSON alone, also where commands write to theirs.
 #[test]
-fn what_commands_write_does_not_tear_the_agents_json() {
+fn output_of_exec_commands_does_not_interleave_with_json() {
     users();
     let text = TABLE.replace("echo $KESTREL_EVENT", "echo HELLO; echo $KESTREL_EVENT");
     let _session = Session::start(&text);
@@ -147,7 +147,7 @@ fn a_command_that_does_not_end_is_ended() {
 }
 
 #[test]
-fn what_others_could_have_written_has_no_commands_run() {
+fn commands_of_files_that_others_could_write_are_not_run() {
     use std::os::unix::fs::{chown, lchown, symlink};
     users();
     shell("chmod 1777 /tmp; mkdir /tmp/eve /tmp/own").success();
@@ -494,7 +494,7 @@ fn a_dump_that_a_handler_asks_for_is_written_as_root_and_refused_to_others() {
 
 /// `record` and `trace` do it themselves.
 #[test]
-fn what_is_asked_in_the_foreground_is_done_there() {
+fn foreground_record_and_trace_perform_notify_and_exec() {
     users();
     let event = r#"syscalls:sys_enter_getppid /comm == "calls"/ {
         notify("asked for its parent", who = comm, times = 7);

@@ -107,7 +107,7 @@ fn the_kernel_accepts_exactly_what_is_called_probeable() {
 }
 
 #[test]
-fn what_lies_under_an_optimised_probe_is_shown() {
+fn instructions_under_an_optimised_kprobe_are_shown_unpatched() {
     let catalog = Catalog::new(Host::default());
     let host = Host::default();
     // Functions that may fault, or that jump through tables, are never optimised; of these at least one is.

@@ -99,7 +99,7 @@ fn each_write_is_one_event_and_others_are_none() {
 }
 
 #[test]
-fn what_is_written_is_what_is_recorded() {
+fn marks_are_recorded_as_written_to_the_device() {
     let recorder = Recorder::start("texts", &["-a", "-e", "mark { record(args, comm) }"]);
     let long = "x".repeat(255);
     let longer = format!("{long}y");
@@ -300,7 +300,7 @@ fn a_table_with_marks_is_loaded_live() {
 }
 
 #[test]
-fn what_has_the_name_and_is_not_the_device_is_refused_and_stays() {
+fn a_file_in_the_mark_devices_place_is_refused_and_not_removed() {
     let _none = std::fs::remove_file(MARKS);
     let nobody = kestrel(&["mark", "x"]);
     assert_eq!(nobody.code, Some(1), "{}", nobody.err);

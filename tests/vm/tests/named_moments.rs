@@ -165,7 +165,7 @@ fn each_keeps_its_own() {
 }
 
 #[test]
-fn what_is_switched_off_forgets() {
+fn a_disabled_probe_forgets_its_kept_entries() {
     let back = format!("kretprobe:{SLEEPS} {{ record(begun = entry.nsecs) }}");
     let other = format!("kretprobe:{SLEEPS} {{ record(at = entry.tid) }}");
     add(&["sleeps", &back, "other", &other]);

@@ -12,7 +12,7 @@ use vm_tests::{
 const CALLS: usize = 3000;
 
 #[test]
-fn what_an_unanswering_recorder_has_is_recovered_live() {
+fn buffers_of_a_stopped_recorder_are_recovered_live() {
     let out = "/tmp/live.recovered";
     let _ = fs::remove_dir_all(out);
     let event = "syscalls:sys_enter_getppid /comm == \"calls\"/";

@@ -270,7 +270,7 @@ fn resizes_under_load_lose_and_double_nothing() {
 }
 
 #[test]
-fn what_was_held_is_dumped_and_wrong_wishes_change_nothing() {
+fn resized_buffers_keep_their_records_and_refused_resizes_change_nothing() {
     let file = "/tmp/held.kst";
     std::fs::write(file, TABLES.replace("@a = count()", "notify(\"called\")")).unwrap();
     kestrel(&["start", "held", file]).success();

@@ -139,7 +139,7 @@ fn probes_of_all_kinds_count_the_same_calls() {
 
 /// What nothing stored is not shown at the end, of a run and of a recording; zeroes that were stored are.
 #[test]
-fn what_nothing_stored_is_not_shown_at_the_end() {
+fn maps_never_written_are_not_printed_at_the_end() {
     let program = r#"tracepoint:syscalls:sys_enter_getppid /comm == "calls"/ {
             @calls = count(); @zero = sum(tid * 0); @last = tid * 0; @most = max((uint64)tid * 0); @name = str((uint64)tid * 0); @both = (0, tid * 0);
         }
@@ -314,7 +314,7 @@ fn a_process_that_is_named_is_the_only_one() {
 }
 
 #[test]
-fn what_the_kernel_knows_of_paths_sockets_and_cpus() {
+fn path_socket_and_percpu_helpers_answer_as_the_kernel_does() {
     let path = r#"fentry:security_file_open /comm == "cat"/ { $p = path(args.file.f_path); if ($p == "/etc/passwd") { printf("open %s %s\n", $p, path(args.file.f_path, 64)); exit(); } }"#;
     let opened = kestrel(&["run", "-e", path, "-c", "cat /etc/passwd"]);
     assert!(
@@ -332,7 +332,7 @@ fn what_the_kernel_knows_of_paths_sockets_and_cpus() {
 }
 
 #[test]
-fn what_a_program_changes_needs_unsafe() {
+fn functions_that_change_the_system_need_unsafe() {
     for (program, with) in [
         (r#"kprobe:__x64_sys_getppid { override(7); }"#, "override()"),
         (r#"kprobe:__x64_sys_getppid { signal("KILL"); }"#, "signal()"),

@@ -183,7 +183,7 @@ fn software_counters_of_all_cpus_are_those_of_each() {
 }
 
 #[test]
-fn what_the_processor_lacks_does_not_stop_the_rest() {
+fn events_that_the_processor_lacks_do_not_stop_the_other_counts() {
     let rows = counted_calls(&["-e", "{cycles,instructions}", "-e", GETPPID], "1");
     assert_eq!(rows.rows.len(), 3, "{:?}", rows.rows);
     rows.is_all(rows.sum(0, GETPPID), CALLS);

@@ -84,7 +84,7 @@ fn only_the_process_that_is_meant_is_seen() {
 }
 
 #[test]
-fn what_is_probed_goes_on_as_before_wherever_it_is_probed() {
+fn a_uprobe_at_any_offset_leaves_the_function_working() {
     let program = |offset: u64| {
         let event = format!("uprobe:{DOUBLED}+{offset:#x} {{ @n = count() }}");
         kestrel(&["trace", "-e", &event, "--", "calls", "function", "100"])

@@ -54,7 +54,7 @@ fn a_call_reads_the_same_alone_and_among_many() {
 }
 
 #[test]
-fn what_programs_are_not_given_is_left_out_and_refused() {
+fn fields_that_bpf_programs_lack_are_left_out_and_refused() {
     for (event, text) in [
         ("syscalls:sys_enter_openat", "filename"),
         ("syscalls:sys_enter_execve", "filename"),

@@ -105,7 +105,7 @@ fn explained(seen: u64, missed: u64, happened: u64) {
 }
 
 #[test]
-fn what_a_session_takes_is_shown_once_and_taken_from_nobody() {
+fn records_of_a_session_are_shown_once_to_each_watcher() {
     let session = Session::start(TABLES);
     shell("calls getppid 50 && calls seek 50").success();
     let watcher = Watcher::start(&[]);
@@ -170,7 +170,7 @@ fn what_a_session_takes_is_shown_once_and_taken_from_nobody() {
 }
 
 #[test]
-fn what_is_overwritten_before_it_is_shown_is_counted_to_the_record() {
+fn records_overwritten_before_they_are_shown_are_counted_exactly() {
     let session = Session::start(&TABLES.replace("256K", "4K"));
     let wrong = kestrel(&["trace", "--session", "--buffer", "nowhere"]);
     assert!(

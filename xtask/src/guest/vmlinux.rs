@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_kernel_is_refused() {
+    fn a_file_that_is_no_kernel_image_is_refused() {
         assert!(extract(b"MZ").is_err());
         assert!(extract(&image(b"nothing known")).is_err());
         assert!(extract(&image(&[0x1f, 0x8b, 0, 0])).is_err());

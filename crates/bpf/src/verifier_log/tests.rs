@@ -154,7 +154,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn what_was_released_is_not_taken_for_a_number() {
+fn a_use_after_release_is_explained_as_such() {
     // As a 6.1 kernel writes it; what the release does to the register stands nowhere.
     let log = "\
 5: (15) if r6 == 0x0 goto pc+5        ; R6_w=alloc_mem(ref_obj_id=2,off=0,imm=0) refs=2

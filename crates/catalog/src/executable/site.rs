@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn a_probe_site_is_printed_as_it_is_parsed() {
         for text in [
             "malloc",
             "malloc+0x10",

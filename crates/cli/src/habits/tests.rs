@@ -176,7 +176,7 @@ fn behind_the_name_of_a_tool_its_habits_are_answered() {
 }
 
 #[test]
-fn what_is_said_to_work_is_taken() {
+fn command_lines_listed_as_working_parse() {
     for (_, line, _) in WORK {
         let parsed = Arguments::try_parse_from(crate::spelled(words(line)));
         let help = |error: &clap::Error| error.kind() == clap::error::ErrorKind::DisplayHelp;

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_keeps_its_room() {
+    fn columns_with_a_least_width_are_not_cut() {
         let row = [
             Cell::text("sched:sched_waking to sched_switch"),
             Cell::count(3),

@@ -142,7 +142,7 @@ fn is_stream_with_pages(entry: std::io::Result<std::fs::DirEntry>) -> bool {
 }
 
 #[test]
-fn what_the_fastest_loop_loses_is_counted_exactly() {
+fn losses_of_the_fastest_loop_are_counted_exactly() {
     needs_tracing!();
     loses_what_it_says(false);
     // Whoever does not read for a while loses, unless all was over before it was stopped.

@@ -114,7 +114,7 @@ fn every_format_has_every_event() {
 }
 
 #[test]
-fn what_cannot_be_written_is_said_and_leaves_nothing() {
+fn a_failed_export_is_reported_and_leaves_no_file() {
     needs_tracing!();
     let place = WorkFolder::new();
     record(&place);

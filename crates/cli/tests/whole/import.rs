@@ -81,7 +81,7 @@ fn same_as_perf_script(place: &WorkFolder, file: &str) {
 }
 
 #[test]
-fn what_perf_records_is_read_as_perf_reads_it() {
+fn recordings_of_perf_are_read_as_perf_script_reads_them() {
     needs_tracing!();
     if !has("perf") {
         return;
@@ -131,7 +131,7 @@ const RING: &str = "ring=/sys/kernel/tracing/instances/kestrel-test-$$; mkdir $r
     trace-cmd restore -c -o head > /dev/null 2>&1 && trace-cmd restore -i head -o seven raw.* > /dev/null";
 
 #[test]
-fn what_trace_cmd_writes_is_read_as_it_reads_it() {
+fn recordings_of_trace_cmd_are_read_as_trace_cmd_report_reads_them() {
     needs_tracing!();
     if !has("trace-cmd") {
         return;

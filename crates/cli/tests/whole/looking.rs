@@ -65,7 +65,7 @@ fn a_recording_is_looked_into_by_keys() {
 }
 
 #[test]
-fn what_names_an_output_stays_text_on_a_terminal() {
+fn report_options_of_an_output_print_text_on_a_terminal() {
     let place = recorded(None);
     for options in [
         &["--plain"][..],
@@ -91,7 +91,7 @@ fn what_names_an_output_stays_text_on_a_terminal() {
 }
 
 #[test]
-fn what_cannot_be_looked_into_is_said_before_the_view() {
+fn errors_are_reported_before_the_browser_opens() {
     let place = recorded(None);
     for (line, word) in [
         (&["report", "none.trace"][..], "none.trace"),

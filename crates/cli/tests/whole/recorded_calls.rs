@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 #[test]
-fn what_arguments_point_to_is_read_as_it_was_live() {
+fn recorded_calls_have_the_pointed_to_arguments_that_live_ones_have() {
     needs_tracing!();
     let folder = tempfile::tempdir().unwrap();
     let kestrel = Path::new(env!("CARGO_BIN_EXE_kestrel"));
@@ -71,7 +71,7 @@ fn calls_are_counted_as_their_own_tracepoints_count_them() {
 }
 
 #[test]
-fn what_was_not_recorded_of_calls_is_said() {
+fn questions_about_unrecorded_calls_are_refused_by_name() {
     needs_tracing!();
     let place = WorkFolder::new();
     let command = ["--", "cat", "/proc/version"];

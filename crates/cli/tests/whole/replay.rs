@@ -165,7 +165,7 @@ fn recorded(place: &WorkFolder) {
 }
 
 #[test]
-fn what_was_not_recorded_is_named_with_what_to_record() {
+fn values_that_were_not_recorded_are_refused_with_how_to_record_them() {
     needs_tracing!();
     let place = WorkFolder::new();
     recorded(&place);

@@ -23,7 +23,7 @@ fn programs_print_in_the_order_of_time() {
 
 /// Constants that `begin` and `end` print are written by the reader, without a program, in their source order among records that programs write.
 #[test]
-fn what_is_only_said_needs_no_program() {
+fn constant_output_of_begin_and_end_needs_no_bpf_program() {
     needs_tracing!();
     let said = r#"begin { printf("%-4s|\n", "a"); print(7); }"#;
     let pid = r#"begin { printf("%d\n", pid > 0); }"#;
@@ -159,7 +159,7 @@ fn sums_of_nothing_are_shown() {
 
 /// What nothing stored is not shown at the end; zeroes that were stored are, and what is printed by name is 0.
 #[test]
-fn what_nothing_stored_is_not_shown_at_the_end() {
+fn maps_never_written_are_not_printed_at_the_end() {
     needs_tracing!();
     let stores =
         "@n = 5 * elapsed; @t = comm; @both = (1, elapsed); @s = sum(elapsed); @most = max(elapsed);";
@@ -186,7 +186,7 @@ fn what_nothing_stored_is_not_shown_at_the_end() {
 
 /// A map is read before the handler that fills it, and a variable grows with what is stored in it.
 #[test]
-fn what_is_held_is_found_over_all_uses() {
+fn types_of_maps_and_variables_follow_from_all_their_uses() {
     needs_tracing!();
     let program = r#"begin { print(@later["x"]); $s = "a"; $s = "longer"; print($s); exit(); }
         end { @later["x"] = "text"; @pairs[(1, 2), "k"] = (3, "v"); }"#;

@@ -237,7 +237,7 @@ fn maps_that_nothing_writes_are_read_as_zero() {
 }
 
 #[test]
-fn what_is_odd_about_a_program_is_said() {
+fn programs_with_unused_maps_or_old_settings_are_warned_about() {
     needs_tracing!();
     for (program, words) in [
         (

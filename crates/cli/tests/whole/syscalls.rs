@@ -265,7 +265,7 @@ fn tables_count_what_strace_counts() {
 }
 
 #[test]
-fn what_libraries_call_in_the_place_of_a_call_is_said() {
+fn calls_that_libraries_make_instead_are_hinted_at() {
     needs_tracing!();
     let place = WorkFolder::new();
     let hint = |set: &str| {

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_called_leaves_the_caller_less_stack() {
+    fn a_caller_has_the_stack_that_its_callees_leave() {
         let program = |calls: bool| {
             let mut b = Builder::new();
             let slots: Vec<_> = (0..16).map(|_| b.slot(31, 1)).collect();

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_loaded_behind_a_call_is_stored() {
+    fn a_parameter_loaded_behind_a_call_is_stored() {
         let (by, stored) = loads(&[Some((0, R6)), None, Some((1, R7))]);
         assert_eq!(by, [Some(R2), None, None]);
         assert_eq!(stored, [false, true]);

@@ -86,7 +86,7 @@ fn copied(words: usize) -> Vec<u64> {
 }
 
 #[test]
-fn what_a_record_has_no_room_for_comes_in_pieces() {
+fn stack_copies_longer_than_a_record_come_in_pieces() {
     // What is there of a stack ends with a page of memory.
     let page = (4096 - USER as usize % 4096) / 8;
     for (there, bytes, wanted) in [

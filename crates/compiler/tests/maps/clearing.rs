@@ -55,7 +55,7 @@ fn pointers_keep_what_they_point_to() {
 }
 
 #[test]
-fn what_is_deleted_tells_whether_it_was_there() {
+fn delete_returns_whether_the_element_existed() {
     let mut maps = Maps::new(&[
         "{ @a = arg2; @b[arg2] = 1 }",
         "{ if (delete(@a)) { @was++ } else { @none++ } if (delete(@b, arg2)) { @was++ } else { @none++ } }",
@@ -201,7 +201,7 @@ fn zeroes_of_what_nothing_wrote_are_not_shown() {
 
 /// Only what stores zeroes, or may do so, says that a map without keys was written.
 #[test]
-fn what_cannot_be_zeroes_needs_no_mark() {
+fn only_stores_that_may_be_zero_mark_a_scalar_map_as_written() {
     for (handler, stored, expected) in [
         ("{ @ = 1 }", 0, 0),
         ("{ @ = \"a\" }", 0, 0),

@@ -11,7 +11,7 @@ fn after(program: &str) -> String {
 }
 
 #[test]
-fn what_lies_at_the_address_of_a_variable_has_its_type() {
+fn a_pointer_to_a_variable_has_the_variables_type() {
     for (program, held) in [
         ("$x = \"abc\"; $p = &$x; @ = *$p", "@: abc\n"),
         (
@@ -55,7 +55,7 @@ fn what_lies_at_the_address_of_a_variable_has_its_type() {
 
 /// A variable whose address lies in another one keeps its place.
 #[test]
-fn what_addresses_in_memory_lead_to_stays() {
+fn a_variable_pointed_to_from_memory_keeps_its_place() {
     for (program, held) in [
         (
             "$x = 5; $p = &$x; $q = &$p; $z = 9; $r = &$z; @ = (**$q, *$r)",

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_said_before_it_is_made() {
+    fn buffers_that_exceed_free_memory_are_refused_before_they_are_made() {
         let root = tempfile::tempdir().unwrap();
         let host = Host::new(root.path());
         let shape = |bytes| [Geometry::new(layout::Mode::Overwrite, bytes, 8)];

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_file_nor_shipped_is_said() {
+    fn a_table_that_is_neither_file_nor_shipped_is_named() {
         let error = open("no/such/file.kst").unwrap_err().to_string();
         assert!(error.contains("no/such/file.kst"), "{error}");
     }

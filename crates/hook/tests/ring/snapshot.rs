@@ -56,7 +56,7 @@ fn a_copy_is_what_a_reader_would_get_and_takes_nothing() {
 }
 
 #[test]
-fn what_is_before_a_time_is_left_out_to_the_record() {
+fn a_snapshot_since_a_time_begins_at_its_first_record() {
     let mut bench = Bench::new(Mode::Overwrite, 4, &[(1, 136)]);
     let program = bench.recorder(1, Shape::Constant(136));
     for payload in 0..150 {
@@ -74,7 +74,7 @@ fn what_is_before_a_time_is_left_out_to_the_record() {
 }
 
 #[test]
-fn what_a_reader_has_freed_is_not_copied() {
+fn a_snapshot_has_no_pages_that_a_reader_freed() {
     let mut bench = Bench::new(Mode::Stream, 8, &[(1, 1000)]);
     let program = bench.recorder(1, Shape::Constant(1000));
     for payload in 0..18 {
@@ -88,7 +88,7 @@ fn what_a_reader_has_freed_is_not_copied() {
 
 /// Writers come between any two accesses of the copier.
 #[test]
-fn what_is_overwritten_meanwhile_is_counted() {
+fn pages_overwritten_during_a_snapshot_are_counted() {
     for mode in [Mode::Stream, Mode::Overwrite] {
         for others in [1, 2, 3, 8, 9, 40] {
             let mut most = 0;

@@ -20,7 +20,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn what_a_child_used_is_added_when_it_was_waited_for() {
+    fn the_times_of_a_child_are_added_once_it_was_waited_for() {
         let total = || {
             let (user, system) = children_times();
             user + system

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_is_said_with_its_place() {
+    fn a_malformed_filter_is_refused_at_its_place() {
         let format = Format::parse(SWITCH).unwrap();
         for (filter, start, why) in [
             ("", 0, "field's name is missing"),

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_recorded_is_refused_by_name() {
+    fn unrecorded_arguments_are_refused_by_name() {
         assert_eq!(refusal("@[arg0] = count()"), "");
         let other = refusal("@[arg3] = count()");
         assert!(other.contains("not recorded with kprobe:looked_up"), "{other}");

@@ -46,7 +46,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_is_not_known_is_shown() {
+    fn an_unknown_verb_is_only_shown() {
         let action = |verb: &str, text: &str| Action {
             verb: verb.to_owned(),
             text: text.to_owned(),

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_shown_as_it_was() {
+    fn kept_maps_are_shown_as_they_were_after_a_round_trip() {
         let kept = sample();
         let text = shown(&kept);
         assert!(

@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_generation_left_is_not_seen() {
+    fn elements_of_a_cleared_generation_are_not_shown() {
         let ty = map(vec![number(false)], ValueKind::Scalar(number(true)));
         let elements = [
             (words(&[2, 7]), vec![words(&[1])]),

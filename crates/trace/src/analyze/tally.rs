@@ -57,7 +57,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_counted_is_what_a_map_counts(keys in prop::collection::vec((0..3u32, 0..600u32), 0..2000)) {
+        fn a_tally_counts_as_a_map_does(keys in prop::collection::vec((0..3u32, 0..600u32), 0..2000)) {
             let (mut tally, mut counts) = (Tally::default(), BTreeMap::new());
             for key in keys {
                 tally.add(key, key.1);

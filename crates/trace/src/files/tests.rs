@@ -126,7 +126,7 @@ fn links_that_lead_in_circles_end() {
 }
 
 #[test]
-fn what_has_no_end_is_not_opened_and_what_is_open_already_is() {
+fn devices_and_directories_are_not_opened_but_an_inherited_pipe_is() {
     let said = |path: &str| open(Path::new(path)).unwrap_err().to_string();
     assert_eq!(said("/dev/zero"), "it is no file but a device");
     assert_eq!(said("/"), "it is no file but a directory");

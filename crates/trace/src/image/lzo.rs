@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_another_packer_packed_comes_back(seed in prop::collection::vec(0_u8..6, 1..600), times in 1_usize..9) {
+        fn pages_packed_by_another_lzo_library_are_unpacked(seed in prop::collection::vec(0_u8..6, 1..600), times in 1_usize..9) {
             let page: Vec<u8> = seed.iter().copied().cycle().take(seed.len() * times).chain(seed.iter().map(|b| b * 37)).collect();
             let packed = lzokay_native::compress(&page).unwrap();
             let mut out = vec![0; page.len()];

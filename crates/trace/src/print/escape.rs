@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_obeys_is_spelled_out() {
+    fn control_characters_are_escaped() {
         for (text, wanted) in [
             ("bash", "bash"),
             ("größe 日本", "größe 日本"),

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_a_reset_is_set_aside() {
+    fn pages_from_before_a_ring_was_reset_are_stale() {
         let ring = order(
             (0, 0),
             vec![page(1, 8, 80), page(2, 9, 90), page(3, 0, 100), page(4, 1, 110)],

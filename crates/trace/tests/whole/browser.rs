@@ -467,7 +467,7 @@ fn the_page_zooms_moves_and_searches() {
 }
 
 #[test]
-fn what_a_trace_says_is_text_and_losses_are_shown() {
+fn markup_in_a_trace_is_shown_as_text_and_losses_as_warnings() {
     let Some(mut page) = opened() else { return };
     assert_eq!(page.ask("document.images.length"), json!(0));
     let warnings = page.ask("document.getElementById('warnings').textContent");

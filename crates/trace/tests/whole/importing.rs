@@ -37,7 +37,7 @@ fn of<'v>(records: &'v [Value], event: &str) -> Vec<&'v Value> {
 }
 
 #[test]
-fn what_is_exported_as_perf_data_comes_back() {
+fn an_exported_perf_data_file_is_imported_with_the_same_records() {
     let (_dir, file, exported) = sample_as("perf-data");
     let (records, lost, remarks) = read(&file);
     assert_eq!(remarks, Vec::<String>::new());
@@ -55,7 +55,7 @@ fn what_is_exported_as_perf_data_comes_back() {
 }
 
 #[test]
-fn what_is_exported_as_trace_dat_comes_back() {
+fn an_exported_trace_dat_file_is_imported_with_the_same_records() {
     let (_dir, file, exported) = sample_as("trace-dat");
     let (records, lost, remarks) = read(&file);
     assert_eq!(remarks, Vec::<String>::new());
@@ -457,7 +457,7 @@ fn a_packet_larger_than_the_window_is_read_to_its_end() {
 
 /// Such a copy says of its tracer what the trace says that it was made of.
 #[test]
-fn what_babeltrace_writes_of_our_traces_is_read_as_its_own() {
+fn babeltraces_copy_of_a_trace_is_imported_with_the_same_records() {
     let dir = tempfile::tempdir().unwrap();
     let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
     crate::writing::write(&ours, 700);

@@ -41,7 +41,7 @@ fn short_integers_in_words_of_their_own_come_back() {
 }
 
 #[test]
-fn what_ctf_cannot_say_is_refused_by_name() {
+fn field_types_that_ctf_lacks_are_refused_by_name() {
     let three = FieldType::Integer {
         size: 3,
         signed: false,

@@ -305,7 +305,7 @@ fn pages_that_are_no_sound_packets_are_kept_as_they_are() {
 }
 
 #[test]
-fn what_a_full_disk_does_not_take_waits() {
+fn pages_that_a_full_disk_refuses_are_kept_for_the_next_write() {
     let full = || {
         let file = std::fs::File::options().write(true).open("/dev/full").unwrap();
         StreamOut::Packed(Box::new(PackedOut::new(file, packer())))

@@ -205,7 +205,7 @@ fn losses_of_a_last_packet_end_with_it() {
 }
 
 #[test]
-fn what_a_later_first_packet_tells_as_lost_may_have_been_lost_behind_it() {
+fn losses_of_a_first_packet_that_is_not_the_rings_first_are_of_unknown_time() {
     let mut ring = crooked_ring(0);
     ring.skip_packets(3);
     more(&mut ring, 0, 10);
@@ -358,7 +358,7 @@ fn an_unsealed_packet_is_read_as_far_as_it_was_committed() {
 }
 
 #[test]
-fn what_is_no_trace_is_refused_by_name() {
+fn a_path_that_is_no_trace_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path();
     assert!(matches!(directory::open(path), Err(Error::NoMetadata { .. })));

@@ -113,7 +113,7 @@ fn every_record_comes_back_from_every_kind_of_image() {
 }
 
 #[test]
-fn what_nothing_explains_is_read_with_the_metadata_of_a_trace_given() {
+fn pages_without_a_session_are_read_with_a_given_traces_metadata() {
     let streams = streams(50);
     let pages: Vec<_> = streams
         .iter()

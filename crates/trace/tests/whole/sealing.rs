@@ -61,7 +61,7 @@ fn an_unused_page_is_empty() {
 }
 
 #[test]
-fn what_is_no_packet_is_named() {
+fn a_damaged_packet_header_is_refused_by_its_field() {
     let change = |at: u32, byte: u8| {
         let mut page = page(1);
         page[at as usize] = byte;

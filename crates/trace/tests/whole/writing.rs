@@ -138,7 +138,7 @@ fn an_occupied_directory_is_left_alone_and_an_old_trace_is_replaced_only_when_as
 }
 
 #[test]
-fn what_a_writer_left_that_was_killed_before_there_was_metadata_is_no_obstacle() {
+fn a_directory_left_by_a_writer_killed_before_its_metadata_is_free() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");
     for left in ["", "/* CTF", "/* CTF 1.8 */\ntyp"] {
@@ -180,7 +180,7 @@ fn names(path: &std::path::Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_not_a_traces_saves_the_trace_beside_it() {
+fn a_trace_is_not_replaced_when_foreign_files_lie_in_its_directory() {
     use std::os::unix::ffi::OsStrExt;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace");

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_is_counted_and_what_has_one_stays_right() {
+    fn thread_names_over_the_limit_are_counted_and_known_ones_updated() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("processes");
         let names = Names::of_process();

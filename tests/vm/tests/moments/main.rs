@@ -514,7 +514,7 @@ fn own_events() -> String {
 }
 
 #[test]
-fn what_a_killed_run_left_is_swept_and_others_stay() {
+fn tracefs_events_of_a_killed_run_are_removed_and_others_are_not() {
     use std::io::Write;
     let file = format!("{}/kprobe_events", vm_tests::TRACEFS);
     let define = |line: &str| {

@@ -163,7 +163,7 @@ fn same(theirs: &str, ours: &Value) -> bool {
 const BATCH: usize = 50;
 
 #[test]
-fn what_lines_record_is_what_the_kernel_shows() {
+fn records_of_kernel_lines_equal_those_of_kprobe_events() {
     no_probes();
     let (count, seed) = lines_wanted(30);
     let catalog = Catalog::new(Host::default());

@@ -143,7 +143,7 @@ fn probes_of_tracefs_are_swept_after_a_kill_and_only_ours() {
 }
 
 #[test]
-fn what_is_kept_goes_on_after_the_end() {
+fn pinned_links_and_maps_outlive_the_run() {
     let before = held();
     let directory = "/sys/fs/bpf/kept";
     Run::start(&["/object_older.o", "--pin", directory, "--duration", "0"]).wait();

@@ -186,7 +186,7 @@ fn a_field_that_was_renamed_is_found_by_whatever_name() {
 }
 
 #[test]
-fn what_an_object_leaves_to_its_loader_is_asked_for_and_taken() {
+fn sizes_and_settings_that_an_object_leaves_open_are_options() {
     let before = held();
     let run = |more: &[&str]| {
         let fixed = ["bpf", "run", "/object_walk.o", "--duration", "0", "--maps"];

@@ -151,7 +151,7 @@ fn refusals_say_why_and_leave_nothing() {
 }
 
 #[test]
-fn what_is_wrong_with_a_program_is_not_told_of_its_place() {
+fn a_rejected_program_is_explained_and_not_blamed_on_its_attach_point() {
     let before = held();
     for (object, words) in [
         (

@@ -366,7 +366,7 @@ fn a_recording_shows_what_the_object_counted() {
 }
 
 #[test]
-fn what_is_wrong_with_an_object_on_the_command_line_is_said() {
+fn a_wrong_object_on_the_command_line_is_refused_with_its_reason() {
     let before = held();
     for (event, words) in [
         (
@@ -392,7 +392,7 @@ fn what_is_wrong_with_an_object_on_the_command_line_is_said() {
 }
 
 #[test]
-fn what_is_wrong_with_a_row_is_said_where_it_stands() {
+fn a_wrong_object_in_a_table_row_is_refused_at_its_place() {
     let before = held();
     let said = |row: &str| {
         let refused = kestrel(&[

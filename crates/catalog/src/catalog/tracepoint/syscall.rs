@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_written_entry_has_is_named_but_not_given() {
+    fn fields_of_the_ring_entry_alone_are_listed_but_not_recorded() {
         let format = Format::parse(OPENAT).unwrap();
         let fields = super::super::classic::fields(&format, true);
         let recorded: Vec<&str> = fields

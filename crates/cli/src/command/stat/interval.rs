@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_counted_stays_so() {
+    fn an_unsupported_count_is_unsupported_in_every_interval() {
         let lacking = Count {
             event: 0,
             part: Part::All,

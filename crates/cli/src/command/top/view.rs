@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_field_is_a_line_without_colours() {
+    fn an_error_in_a_field_is_shown_as_one_plain_line() {
         let message =
             "\x1b[1m<event>:1:31:\x1b[0m \x1b[1;31merror:\x1b[0m \x1b[1munknown name\x1b[0m\n  below";
         assert_eq!(in_one_line(message), "unknown name");

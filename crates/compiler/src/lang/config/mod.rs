@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_wrong_is_refused_where_it_stands() {
+    fn unknown_settings_and_wrong_values_are_refused_at_their_place() {
         for (text, message, hint) in [
             (
                 "config = { stack_mod = perf }",

@@ -418,7 +418,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_event_at_the_top_is_said_to_be_none() {
+    fn items_of_scripts_are_refused_in_a_list_of_events() {
         for (text, message, hint) in [
             (
                 "struct x { int a; }; kprobe:f { }",

@@ -59,7 +59,7 @@ mod tests {
     use kestrel_kernel::{Errno, Error as Kernel, Interface};
 
     #[test]
-    fn what_runs_short_is_no_missing_probe() {
+    fn an_exhausted_resource_is_not_reported_as_a_missing_probe() {
         let refused = |errno| {
             Error::Kernel(Kernel::System {
                 action: "attach to",

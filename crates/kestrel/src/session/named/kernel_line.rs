@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_refuses_is_refused_with_its_place() {
+    fn lines_that_the_kernel_refuses_are_refused_at_their_place() {
         let kernel = Small::new(Dialect::NEWEST);
         let long = "x".repeat(64);
         let many = format!("p:x g{}", " %di".repeat(129));

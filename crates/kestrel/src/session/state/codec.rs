@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_with_zeros_behind_it() {
+    fn a_state_is_read_despite_trailing_zeros() {
         let state = State {
             version: VERSION,
             name: "s".to_owned(),

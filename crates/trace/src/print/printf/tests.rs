@@ -156,7 +156,7 @@ fn strings_take_anything_and_buffers_have_forms() {
 }
 
 #[test]
-fn what_is_no_conversion_stands_for_itself() {
+fn unknown_conversions_are_printed_as_they_stand() {
     assert_eq!(written("100%\n", &[]), "100%\n");
     assert_eq!(written("%5% %d %s", &[number(4), text("a")]), "% 4 a");
     assert_eq!(written("é%dé%", &[number(4)]), "é4é%");

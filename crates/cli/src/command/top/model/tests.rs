@@ -81,7 +81,7 @@ fn one_goes_from_an_event_to_who_caused_it_and_where_and_back() {
 }
 
 #[test]
-fn what_was_not_asked_for_before_has_no_rate_yet() {
+fn a_newly_shown_column_has_no_rate_before_its_second_reading() {
     let mut model = two();
     go(&mut model, &[KeyCode::Char('c')]);
     assert_eq!(shown(&mut model)[0][1], "13");

@@ -40,7 +40,7 @@ fn names_go_on_and_what_stands_for_nothing_is_removed() {
 }
 
 #[test]
-fn what_was_refused_belongs_to_the_session_of_that_identity() {
+fn lost_counts_belong_to_the_session_of_their_uuid() {
     let root = tempfile::tempdir().unwrap();
     let lost: LostRecords = [((0, 3, 1), 17), ((1, 3, 0), 2)].into();
     let ledger = Ledger {

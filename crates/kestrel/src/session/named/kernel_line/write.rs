@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_is_written_under_its_name() {
+    fn a_typed_kernel_line_is_written_under_the_probes_name() {
         let line = "r8:grp/name f ret=$retval:s32  x=\\\"a\"";
         let as_typed = Probe {
             line: Some(line.to_owned()),
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_language_says_is_written() {
+    fn record_arguments_are_written_as_fetch_arguments() {
         for (event, block, line) in [
             (
                 "kprobe:f",
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_would_refuse_is_not_written() {
+    fn probes_that_the_kernel_would_refuse_have_no_line() {
         for (event, block, part) in [
             ("kprobe:f+0x12", "{ record(arg1) }", "entry"),
             ("kprobe:f", "{ record(comm, comm) }", "another"),
