@@ -16,15 +16,18 @@ pub struct Insn {
 }
 
 impl Insn {
+    /// Size of an instruction in bytes.
+    pub const BYTES: usize = 8;
+
     /// The instruction as the kernel of a little-endian machine reads it.
-    pub fn to_bytes(self) -> [u8; 8] {
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let [o0, o1] = self.off.to_le_bytes();
         let [i0, i1, i2, i3] = self.imm.to_le_bytes();
         [self.code, self.dst & 0xf | self.src << 4, o0, o1, i0, i1, i2, i3]
     }
 
     /// Reads an instruction written by [`Insn::to_bytes`].
-    pub fn from_bytes(b: [u8; 8]) -> Self {
+    pub fn from_bytes(b: [u8; Self::BYTES]) -> Self {
         Self {
             code: b[0],
             dst: b[1] & 0xf,

@@ -21,6 +21,7 @@ pub mod write;
 pub use find::{Enumerator, Function};
 pub use preempt_count::{PreemptCountPlace, PreemptCountSource};
 pub use raw::TypeId;
+pub(crate) use raw::u32_at;
 pub use types::{
     BtfKind, Composite, DatasecEntry, Entries, Enumeration, EnumerationValue, Integer, Member, Parameter,
     Prototype, Type,
@@ -31,7 +32,7 @@ use crate::Error;
 use bytes::Bytes;
 use names::NameIndex;
 use numbers::Numbers;
-use raw::{HEADER, MAGIC, TYPE, u32_at};
+use raw::{HEADER, MAGIC, TYPE};
 use searches::Searches;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};

@@ -15,6 +15,7 @@ impl TypeId {
     pub const VOID: Self = Self(0);
 }
 
-pub(super) fn u32_at(data: &[u8], at: usize) -> Option<u32> {
+/// The 32-bit number at byte `at`, if that many bytes are there.
+pub(crate) fn u32_at(data: &[u8], at: usize) -> Option<u32> {
     data.get(at..)?.first_chunk().map(|b| u32::from_le_bytes(*b))
 }

@@ -8,6 +8,7 @@ pub mod arithmetic;
 mod table;
 
 pub use table::TABLE;
+pub(crate) use table::{CALL, LOAD64, PSEUDO_CALL, PSEUDO_FUNC};
 
 use crate::insn::Insn;
 

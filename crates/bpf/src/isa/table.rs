@@ -17,6 +17,15 @@ const MEMSX: u8 = 0x80;
 const ATOMIC: u8 = 0xc0;
 const ZERO: Field = Fixed(0);
 
+/// Operation code of the 64-bit loads, `BPF_LD | BPF_IMM | BPF_DW`.
+pub(crate) const LOAD64: u8 = 0x18;
+/// Operation code of the calls, `BPF_JMP | BPF_CALL`.
+pub(crate) const CALL: u8 = 0x80 | JMP;
+/// `BPF_PSEUDO_CALL`: source register of a call of a function of the same program.
+pub(crate) const PSEUDO_CALL: u8 = 1;
+/// `BPF_PSEUDO_FUNC`: source register of a 64-bit load of the address of a function of the same program.
+pub(crate) const PSEUDO_FUNC: u8 = 4;
+
 const fn alu(code: u8, off: i32, op: Alu, width: Width, second: Second, text: &'static str) -> Row {
     let (src, imm) = second_operand(second);
     Row {
@@ -126,12 +135,12 @@ const fn atomic(code: u8, imm: i32, op: Atomic, size: Size, text: &'static str) 
     }
 }
 
-const fn load64(pseudo: i32, kind: Imm64, text: &'static str) -> Row {
+const fn load64(pseudo: u8, kind: Imm64, text: &'static str) -> Row {
     let meaning = Meaning::Load64(kind);
     Row {
-        code: 0x18,
+        code: LOAD64,
         dst: Free,
-        src: Fixed(pseudo),
+        src: Fixed(pseudo as i32),
         off: ZERO,
         imm: Free,
         text,
@@ -139,12 +148,12 @@ const fn load64(pseudo: i32, kind: Imm64, text: &'static str) -> Row {
     }
 }
 
-const fn call(pseudo: i32, callee: Callee, text: &'static str) -> Row {
+const fn call(pseudo: u8, callee: Callee, text: &'static str) -> Row {
     let meaning = Meaning::Call(callee);
     Row {
-        code: 0x80 | JMP,
+        code: CALL,
         dst: ZERO,
-        src: Fixed(pseudo),
+        src: Fixed(pseudo as i32),
         off: ZERO,
         imm: Free,
         text,
@@ -274,13 +283,13 @@ table! {
         load64(1, Imm64::Map, "{d} = map[{m}]");
         load64(2, Imm64::MapValue, "{d} = map_value[{m}] {v}");
         load64(3, Imm64::BtfId, "{d} = ksym {l}");
-        load64(4, Imm64::Function, "{d} = func {J}");
+        load64(PSEUDO_FUNC, Imm64::Function, "{d} = func {J}");
         load64(5, Imm64::MapIndex, "{d} = map_index[{i}]");
         load64(6, Imm64::MapIndexValue, "{d} = map_index_value[{i}] {v}");
         Row { code: JMP, dst: ZERO, src: ZERO, off: Free, imm: ZERO, text: "goto {j}", meaning: Meaning::Goto };
         Row { code: JMP32, dst: ZERO, src: ZERO, off: ZERO, imm: Free, text: "gotol {J}", meaning: Meaning::GotoLong };
         call(0, Callee::Helper, "call {h}");
-        call(1, Callee::Local, "call func {J}");
+        call(PSEUDO_CALL, Callee::Local, "call func {J}");
         call(2, Callee::Kfunc, "call kfunc {k}");
         Row { code: 0x90 | JMP, dst: ZERO, src: ZERO, off: ZERO, imm: ZERO, text: "exit", meaning: Meaning::Exit };
     }

@@ -2,7 +2,7 @@
 //! record is interpreted.
 
 use crate::Error;
-use crate::btf::Btf;
+use crate::btf::{Btf, u32_at};
 use std::collections::HashMap;
 
 /// Bytes of `struct bpf_func_info`, `bpf_line_info` and `bpf_core_relo`.
@@ -35,7 +35,7 @@ impl<const N: usize> Records<N> {
 
 /// Where in its section a record belongs, in bytes.
 pub(super) fn place(record: &[u8]) -> u32 {
-    word(record, 0).unwrap_or(0)
+    u32_at(record, 0).unwrap_or(0)
 }
 
 /// The parsed contents of `.BTF.ext`.
@@ -44,13 +44,6 @@ pub(super) struct Extension {
     pub(super) functions: Records<FUNCTION>,
     pub(super) lines: Records<LINE>,
     pub(super) core: Records<CORE>,
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes
-        .get(at..)?
-        .first_chunk()
-        .map(|word| u32::from_le_bytes(*word))
 }
 
 fn wrong(what: &str) -> Error {
@@ -63,15 +56,15 @@ impl Extension {
         if data.get(..3) != Some(&[0x9f, 0xeb, 1]) {
             return Err(wrong("it does not begin as version 1 does"));
         }
-        let header = word(data, 4).ok_or_else(cut)? as usize;
+        let header = u32_at(data, 4).ok_or_else(cut)? as usize;
         let part = |at: usize| -> Result<&[u8], Error> {
             if at + 8 > header {
                 return Ok(&[]); // an older header: no such part
             }
             let start = header
-                .checked_add(word(data, at).ok_or_else(cut)? as usize)
+                .checked_add(u32_at(data, at).ok_or_else(cut)? as usize)
                 .ok_or_else(cut)?;
-            let length = word(data, at + 4).ok_or_else(cut)? as usize;
+            let length = u32_at(data, at + 4).ok_or_else(cut)? as usize;
             let end = start.checked_add(length).ok_or_else(cut)?;
             data.get(start..end).ok_or_else(cut)
         };
@@ -90,15 +83,15 @@ fn records<const N: usize>(part: &[u8], btf: &Btf) -> Result<Records<N>, Error> 
     if part.is_empty() {
         return Ok(records);
     }
-    let size = word(part, 0).ok_or_else(cut)? as usize;
+    let size = u32_at(part, 0).ok_or_else(cut)? as usize;
     if size < N || size > 4096 {
         return Err(wrong("its records have an impossible size"));
     }
     let mut rest = part.get(4..).ok_or_else(cut)?;
     while !rest.is_empty() {
         let (name, count) = (
-            word(rest, 0).ok_or_else(cut)?,
-            word(rest, 4).ok_or_else(cut)? as usize,
+            u32_at(rest, 0).ok_or_else(cut)?,
+            u32_at(rest, 4).ok_or_else(cut)? as usize,
         );
         let length = count.checked_mul(size).ok_or_else(cut)?;
         let list = rest

@@ -3,11 +3,12 @@
 
 use super::Object;
 use super::extension::place;
-use super::program::{Function, Program};
+use super::program::{Function, INSN, MAX_INSNS, Program};
 use super::relocation;
 use crate::Error;
-use crate::btf::TypeId;
+use crate::btf::{TypeId, u32_at};
 use crate::insn::Insn;
+use crate::isa::{CALL, LOAD64, PSEUDO_CALL};
 use std::collections::HashMap;
 
 /// Reference of an instruction to something that only the loading kernel knows.
@@ -65,19 +66,15 @@ impl Linked {
         &mut self,
         mut matches: impl FnMut(TypeId) -> Result<bool, E>,
     ) -> Result<(), E> {
-        let word = |record: &[u8], at: usize| {
-            let word = record.get(at..).and_then(<[u8]>::first_chunk);
-            word.map_or(0, |word| u32::from_le_bytes(*word))
-        };
         // `struct bpf_core_relo`: byte offset of the instruction, type, access string, kind.
         let mut kept = Vec::with_capacity(self.core.len());
         for record in self.core.chunks_exact(super::extension::CORE) {
-            if word(record, 12) != TYPE_MATCHES {
+            if u32_at(record, 12) != Some(TYPE_MATCHES) {
                 kept.extend_from_slice(record);
                 continue;
             }
-            let at = (u64::from(word(record, 0)) / INSN) as usize;
-            let answer = matches(TypeId(word(record, 4)))?;
+            let at = place(record) as usize / Insn::BYTES;
+            let answer = matches(TypeId(u32_at(record, 4).unwrap_or(0)))?;
             if let Some(insn) = self.insns.get_mut(at) {
                 insn.imm = i32::from(answer);
             }
@@ -99,17 +96,6 @@ pub struct SourceLine {
     /// Number of the column, from 1 on; 0 where it is not known.
     pub column: u32,
 }
-
-/// Most instructions of a program: the kernel's `BPF_COMPLEXITY_LIMIT_INSNS`.
-const MAX: usize = 1_000_000;
-/// Bytes of an instruction.
-const INSN: u64 = 8;
-/// `BPF_JMP | BPF_CALL`.
-const CALL: u8 = 0x85;
-/// `BPF_LD | BPF_IMM | BPF_DW`.
-const LOAD64: u8 = 0x18;
-/// `BPF_PSEUDO_CALL`: source register of a call of a function of the same program.
-const PSEUDO_CALL: u8 = 1;
 
 /// State of the linking of one program.
 pub(super) struct Linker<'o> {
@@ -197,7 +183,7 @@ impl<'o> Linker<'o> {
             .data
             .get(function.start as usize..function.end as usize)
             .unwrap_or(&[]);
-        if base + bytes.len() / 8 > MAX {
+        if base + bytes.len() / Insn::BYTES > MAX_INSNS {
             return Err(Error::Object(format!(
                 "with all that it calls, {} has more than a million instructions",
                 self.out.parts.first().map_or("", |(_, name)| name)
@@ -205,7 +191,7 @@ impl<'o> Linker<'o> {
         }
         self.out.insns.extend(
             bytes
-                .chunks_exact(8)
+                .chunks_exact(Insn::BYTES)
                 .filter_map(|insn| insn.first_chunk().map(|insn| Insn::from_bytes(*insn))),
         );
         self.records(function, &section.name, base);
@@ -252,9 +238,14 @@ impl<'o> Linker<'o> {
         for here in base..self.out.insns.len() {
             let insn = self.out.insns.get(here).copied().unwrap_or_default();
             if insn.code == CALL && insn.src == PSEUDO_CALL && !relocated.contains(&here) {
-                let from = function.start as i64 / 8 + (here - base) as i64;
+                let from = (function.start / INSN) as i64 + (here - base) as i64;
                 let target = from + i64::from(insn.imm) + 1;
-                self.call(here, function.section, target.checked_mul(8), &function.name)?;
+                self.call(
+                    here,
+                    function.section,
+                    target.checked_mul(INSN as i64),
+                    &function.name,
+                )?;
             }
         }
         Ok(())
@@ -295,7 +286,7 @@ impl<'o> Linker<'o> {
         for record in extension.core.within(section, start, end) {
             put(
                 &mut self.out.core,
-                index(record).wrapping_mul(INSN as u32),
+                index(record).wrapping_mul(Insn::BYTES as u32),
                 record,
             );
         }
@@ -305,15 +296,9 @@ impl<'o> Linker<'o> {
 impl Object {
     /// The source line that an instruction was compiled from, where the object was compiled with `-g`.
     pub fn source_line(&self, linked: &Linked, insn: usize) -> Option<SourceLine> {
-        let word = |record: &[u8], at: usize| {
-            record
-                .get(at..)?
-                .first_chunk()
-                .map(|word| u32::from_le_bytes(*word))
-        };
         let records = linked.lines.chunks_exact(super::extension::LINE);
         let record = records
-            .take_while(|record| word(record, 0).is_some_and(|at| at as usize <= insn))
+            .take_while(|record| u32_at(record, 0).is_some_and(|at| at as usize <= insn))
             .last()?;
         // A record from before the function's first instruction belongs to another function.
         let begin = linked
@@ -322,15 +307,15 @@ impl Object {
             .map(|(at, _)| *at)
             .filter(|at| *at <= insn)
             .max()?;
-        if (word(record, 0)? as usize) < begin {
+        if (u32_at(record, 0)? as usize) < begin {
             return None;
         }
         let btf = self.btf()?;
         // `line_col`: the column is in the low ten bits.
-        let place = word(record, 12)?;
+        let place = u32_at(record, 12)?;
         Some(SourceLine {
-            file: btf.string(word(record, 4)?).to_owned(),
-            text: btf.string(word(record, 8)?).to_owned(),
+            file: btf.string(u32_at(record, 4)?).to_owned(),
+            text: btf.string(u32_at(record, 8)?).to_owned(),
             line: place >> 10,
             column: place & 0x3ff,
         })

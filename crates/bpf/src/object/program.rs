@@ -3,6 +3,7 @@
 use super::elf::Elf;
 use super::section::SectionName;
 use crate::Error;
+use crate::insn::Insn;
 
 /// A function of the object: its name, and its place in a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +31,10 @@ pub struct Program {
 
 /// Name of the section of functions that are only called by others and are no programs.
 const SUBPROGRAMS: &str = ".text";
-const INSN: u64 = 8;
-/// The most instructions that a kernel takes from a privileged user (`BPF_COMPLEXITY_LIMIT_INSNS`), in bytes.
-const LONGEST: u64 = 1_000_000 * INSN;
+/// The most instructions of a program that a kernel takes from a privileged user (`BPF_COMPLEXITY_LIMIT_INSNS`).
+pub(super) const MAX_INSNS: usize = 1_000_000;
+/// Size of an instruction in bytes.
+pub(super) const INSN: u64 = Insn::BYTES as u64;
 
 /// All functions of an object, ordered by section and place.
 pub(super) fn functions(elf: &Elf) -> Result<Vec<Function>, Error> {
@@ -89,7 +91,7 @@ pub(super) fn functions(elf: &Elf) -> Result<Vec<Function>, Error> {
             {
                 return Err(wrong("its place or size is not that of instructions"));
             }
-            if end - symbol.value > LONGEST {
+            if (end - symbol.value) / INSN > MAX_INSNS as u64 {
                 return Err(wrong("it has more than a million instructions"));
             }
             let global = symbol.global || only_local;

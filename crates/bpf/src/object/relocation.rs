@@ -2,6 +2,8 @@
 
 use super::link::{Linker, Reference, Site};
 use crate::Error;
+use crate::insn::Insn;
+use crate::isa::{PSEUDO_CALL, PSEUDO_FUNC};
 
 /// A kind of relocation.
 pub(super) struct RelocationKind {
@@ -10,10 +12,6 @@ pub(super) struct RelocationKind {
     fits: fn(&Linker<'_>, &Site<'_>) -> bool,
     apply: fn(&mut Linker<'_>, &Site<'_>) -> Result<(), Error>,
 }
-
-/// `BPF_PSEUDO_FUNC`: a 64-bit load of the address of a function of the program.
-const PSEUDO_FUNC: u8 = 4;
-const PSEUDO_CALL: u8 = 1;
 
 /// A table: all kinds.
 pub(super) const KINDS: &[RelocationKind] = &[
@@ -198,7 +196,7 @@ fn call(linker: &mut Linker<'_>, site: &Site<'_>) -> Result<(), Error> {
     let section = site.symbol.section.unwrap_or(usize::MAX);
     // The immediate counts instructions from the one behind the call, and is -1 where the symbol says it all.
     let at = (i64::try_from(site.symbol.value).ok())
-        .and_then(|start| start.checked_add((i64::from(site.insn.imm) + 1) * 8));
+        .and_then(|start| start.checked_add((i64::from(site.insn.imm) + 1) * Insn::BYTES as i64));
     let at = at.ok_or_else(|| site.wrong("it calls a place outside of every section"))?;
     linker.call(site.here, section, Some(at), &site.function.name)?;
     if let Some(insn) = linker.out.insns.get_mut(site.here) {

@@ -45,6 +45,7 @@ pub fn instruction(code: &Code, at: usize, maps: &[&str]) -> String {
 
 /// Names for every place that is jumped to, in the program's order.
 fn labels(code: &Code) -> BTreeMap<usize, String> {
+    // A jump into the second slot of a 64-bit load has no line to name: it stays a distance.
     let mut starts = vec![false; code.insns.len() + 1];
     let mut at = 0;
     while let Some(start) = starts.get_mut(at) {
@@ -57,7 +58,23 @@ fn labels(code: &Code) -> BTreeMap<usize, String> {
             Meaning::GotoLong | Meaning::Call(Callee::Local) | Meaning::Load64(Imm64::Function) => {
                 i64::from(insn.imm)
             }
-            _ => return None,
+            Meaning::Load64(
+                Imm64::Plain
+                | Imm64::Map
+                | Imm64::MapValue
+                | Imm64::BtfId
+                | Imm64::MapIndex
+                | Imm64::MapIndexValue,
+            )
+            | Meaning::Call(Callee::Helper | Callee::Kfunc)
+            | Meaning::Alu { .. }
+            | Meaning::Neg { .. }
+            | Meaning::MovSigned { .. }
+            | Meaning::Endian { .. }
+            | Meaning::Load { .. }
+            | Meaning::Store { .. }
+            | Meaning::Atomic { .. }
+            | Meaning::Exit => return None,
         };
         let target = usize::try_from(at as i64 + 1 + distance).ok()?;
         starts.get(target).copied().unwrap_or(false).then_some(target)

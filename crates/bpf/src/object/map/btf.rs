@@ -1,6 +1,7 @@
 //! Maps declared as variables of the section `.maps`, whose *types* have the attributes (libbpf's style).
 
 use super::declared::{Filling, Inner, Map, Pinning, Source};
+use super::kind;
 use crate::Error;
 use crate::btf::{Btf, Member, Type, TypeId};
 
@@ -123,12 +124,11 @@ fn define(btf: &Btf, name: &str, ty: TypeId, outer: bool) -> Result<Map, Error> 
             "it does not say its type: `__uint(type, BPF_MAP_TYPE_…)`",
         ));
     }
-    // Program, perf event and cgroup arrays and maps of maps have file descriptors as values: sizes that are not given are 4, as libbpf has it.
-    if map.value_size == 0 && [3, 4, 8, 12, 13].contains(&map.kind) {
-        map.value_size = 4;
+    if map.value_size == 0 {
+        map.value_size = kind::default_value_size(map.kind);
     }
-    if map.key_size == 0 && [3, 4, 8].contains(&map.kind) {
-        map.key_size = 4;
+    if map.key_size == 0 {
+        map.key_size = kind::default_key_size(map.kind);
     }
     Ok(map)
 }

@@ -1,6 +1,7 @@
 //! Maps as structs of numbers in the section `maps`: tc's `struct bpf_elf_map` (36 bytes) and the older `struct bpf_map_def` (16 to 28 bytes).
 
 use super::declared::{Filling, Inner, Map, Pinning, Source};
+use super::kind;
 use crate::Error;
 use crate::btf::{Btf, BtfKind, TypeId};
 
@@ -122,7 +123,7 @@ pub(super) fn connect(maps: &mut [Map]) -> Result<(), Error> {
         .map(|map| (map.id, map.numbers.map_or(u32::MAX, |(_, slot)| slot)))
         .collect();
     for (index, map) in maps.iter_mut().enumerate() {
-        let Some((wanted, _)) = map.numbers.filter(|_| OF_MAPS.contains(&map.kind)) else {
+        let Some((wanted, _)) = map.numbers.filter(|_| kind::is_of_maps(map.kind)) else {
             continue;
         };
         let held = known
@@ -142,6 +143,3 @@ pub(super) fn connect(maps: &mut [Map]) -> Result<(), Error> {
     }
     Ok(())
 }
-
-/// `BPF_MAP_TYPE_ARRAY_OF_MAPS` and `BPF_MAP_TYPE_HASH_OF_MAPS`.
-const OF_MAPS: [u32; 2] = [12, 13];

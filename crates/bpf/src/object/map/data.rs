@@ -1,11 +1,10 @@
 //! Global variables of an object: each section of them becomes the one value of an array map.
 
 use super::declared::{Content, KconfigVariable, Map, Source};
+use super::kind;
 use crate::Error;
 use crate::btf::{BtfKind, Type};
 
-/// `BPF_MAP_TYPE_ARRAY`.
-const ARRAY: u32 = 2;
 /// `BPF_F_RDONLY_PROG` and `BPF_F_MMAPABLE`.
 const PROGRAM_READ_ONLY: u32 = 1 << 7;
 const MMAPABLE: u32 = 1 << 10;
@@ -42,7 +41,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Vec<Map>, Error> {
         };
         maps.push(Map {
             name: section.name.clone(),
-            kind: ARRAY,
+            kind: kind::ARRAY,
             key_size: 4,
             value_size: section.size as u32,
             entries: 1,
@@ -111,7 +110,7 @@ pub(super) fn kconfig(source: &Source<'_>) -> Result<Vec<Map>, Error> {
     }
     Ok(vec![Map {
         name: ".kconfig".to_owned(),
-        kind: ARRAY,
+        kind: kind::ARRAY,
         key_size: 4,
         value_size: end,
         entries: 1,

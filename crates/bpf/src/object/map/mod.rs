@@ -4,6 +4,7 @@ mod btf;
 mod classic;
 mod data;
 mod declared;
+mod kind;
 
 pub(super) use declared::Source;
 pub use declared::{Content, Filling, Inner, KconfigVariable, Map, Pinning};
