@@ -58,6 +58,7 @@ pub(crate) fn at_events<'e, T>(
                     bound.resize_with(index + 1, || None);
                 }
                 bound[index] = Some(code);
+                // Each event has the warnings of its own binding, mostly the same ones.
                 for warning in found {
                     if !warnings.contains(&warning) {
                         warnings.push(warning);
@@ -73,6 +74,7 @@ pub(crate) fn at_events<'e, T>(
             Err(NoMeaning::Field(name)) => missing = missing.or(Some(name)),
         }
     }
+    // A trace without events has nothing that an expression could be wrong about.
     if any || (wrong.is_empty() && missing.is_none()) {
         warnings.extend(
             wrong
@@ -81,6 +83,7 @@ pub(crate) fn at_events<'e, T>(
         );
         return Ok((ByEvent(bound), warnings));
     }
+    // An error within the expression says more than that no event has some field.
     let first = wrong.into_iter().next().map(|(diagnostic, _)| diagnostic);
     let found = first.or_else(|| missing.map(|name| no_field(&name, &fields)));
     Err(Error::Expression {

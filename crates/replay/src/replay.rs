@@ -154,6 +154,7 @@ impl Replay {
             Rc::make_mut(&mut self.output_classes).insert(class);
             self.next_record_id = self.next_record_id.saturating_add(1);
         }
+        // A handler without records takes a number all the same: `event_names` has it by one of its own.
         if handler.records().next().is_none() {
             self.next_record_id = self.next_record_id.saturating_add(1);
         }

@@ -201,11 +201,13 @@ impl<'d> Maker<'d> {
         }
     }
 
+    /// Gives a struct or union its members; types that point at it had its number before.
     fn fill(&mut self, ty: &'d CType) {
         let key = (ty.tag == TypeTag::Union, ty.name.node.as_str());
         let CBody::Members { members, .. } = &ty.body else {
             return;
         };
+        // Of several definitions of one name the first counts; the others were refused when names were collected.
         let Some(id) = self
             .composites
             .get(&key)
@@ -221,6 +223,7 @@ impl<'d> Maker<'d> {
         for member in members {
             ids.push(self.type_of(&member.ty));
         }
+        // Where a struct has bit fields, BTF keeps the size of each in the upper byte of its offset, which leaves 24 bits.
         let far = |place: &layout::MemberPlace| place.bit_offset > MAX_OFFSET_OF_BITS;
         if members.iter().any(|member| member.bits.is_some())
             && let Some(at) = placed.iter().position(far)
@@ -233,6 +236,7 @@ impl<'d> Maker<'d> {
             .zip(placed)
             .zip(ids)
             .filter_map(|((member, place), ty)| {
+                // An unnamed bit field only moves those behind it, and is none of BTF's members.
                 let unnamed = member.name.node.is_empty() && member.bits.is_some();
                 (!unnamed).then_some(kestrel_bpf::btf::write::Placed {
                     name: &member.name.node,

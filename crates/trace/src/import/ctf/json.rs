@@ -84,7 +84,6 @@ impl Parser {
         if !fragment.is_object() {
             return Err("its metadata: what stands where a fragment should is no object".to_owned());
         }
-        let id = || whole(fragment, "id").unwrap_or(0);
         match string(fragment, "type") {
             "preamble" => match whole(fragment, "version") {
                 Some(2) => {}
@@ -95,14 +94,7 @@ impl Parser {
                     ));
                 }
             },
-            "field-class-alias" => {
-                let class = fragment.get("field-class").unwrap_or(&Value::Null);
-                for place in [StreamScope::Packet, StreamScope::Header, StreamScope::Event] {
-                    let ty = self.ty(class, place);
-                    self.aliases
-                        .insert((string(fragment, "name").to_owned(), place), ty);
-                }
-            }
+            "field-class-alias" => self.alias(fragment),
             "trace-class" => {
                 self.metadata.packet_header =
                     self.part(fragment, "packet-header-field-class", StreamScope::Packet)?;
@@ -111,51 +103,16 @@ impl Parser {
                     self.metadata.env.insert(key.clone(), text);
                 }
             }
-            "clock-class" => {
-                let offset = fragment.get("offset-from-origin").unwrap_or(&Value::Null);
-                let part = |key| offset.get(key).and_then(Value::as_i64).unwrap_or(0).into();
-                let name = [string(fragment, "name"), string(fragment, "id")];
-                self.metadata.clocks.push(Clock {
-                    name: name
-                        .into_iter()
-                        .find(|name| !name.is_empty())
-                        .unwrap_or_default()
-                        .to_owned(),
-                    frequency: whole(fragment, "frequency")
-                        .filter(|hz| *hz > 0)
-                        .unwrap_or(1_000_000_000),
-                    offset_seconds: part("seconds"),
-                    offset: part("cycles"),
-                });
-            }
+            "clock-class" => self.metadata.clocks.push(clock(fragment)),
             "data-stream-class" => {
-                let class = StreamClass {
-                    id: id(),
-                    packet_context: self.part(fragment, "packet-context-field-class", StreamScope::Packet)?,
-                    event_header: self.part(
-                        fragment,
-                        "event-record-header-field-class",
-                        StreamScope::Header,
-                    )?,
-                    event_context: self.part(
-                        fragment,
-                        "event-record-common-context-field-class",
-                        StreamScope::Event,
-                    )?,
-                };
+                let class = self.stream(fragment)?;
                 self.metadata.streams.push(class);
             }
             "event-record-class" => {
-                let name = Some(string(fragment, "name")).filter(|name| !name.is_empty());
-                let block = EventBlock {
-                    id: id(),
-                    stream: whole(fragment, "data-stream-class-id").unwrap_or(0),
-                    name: name.unwrap_or("event").to_owned(),
-                    context: self.part(fragment, "specific-context-field-class", StreamScope::Event)?,
-                    fields: self.part(fragment, "payload-field-class", StreamScope::Event)?,
-                };
+                let block = self.event(fragment)?;
                 self.metadata.events.push(block);
             }
+            // A later revision may have more kinds: what is known of the trace is read without them.
             other => {
                 let remark = format!("metadata: a fragment {other} is not understood");
                 if !self.metadata.remarks.contains(&remark) {
@@ -164,6 +121,41 @@ impl Parser {
             }
         }
         Ok(())
+    }
+
+    /// A type with a name, kept once for each scope: what fields of the specification's roles are called differs by scope.
+    fn alias(&mut self, fragment: &Value) {
+        let class = fragment.get("field-class").unwrap_or(&Value::Null);
+        for scope in [StreamScope::Packet, StreamScope::Header, StreamScope::Event] {
+            let ty = self.ty(class, scope);
+            self.aliases
+                .insert((string(fragment, "name").to_owned(), scope), ty);
+        }
+    }
+
+    fn stream(&mut self, fragment: &Value) -> Result<StreamClass, String> {
+        Ok(StreamClass {
+            id: whole(fragment, "id").unwrap_or(0),
+            packet_context: self.part(fragment, "packet-context-field-class", StreamScope::Packet)?,
+            event_header: self.part(fragment, "event-record-header-field-class", StreamScope::Header)?,
+            event_context: self.part(
+                fragment,
+                "event-record-common-context-field-class",
+                StreamScope::Event,
+            )?,
+        })
+    }
+
+    fn event(&mut self, fragment: &Value) -> Result<EventBlock, String> {
+        // Events of CTF 2 may be without a name; where records are shown, each has one.
+        let name = Some(string(fragment, "name")).filter(|name| !name.is_empty());
+        Ok(EventBlock {
+            id: whole(fragment, "id").unwrap_or(0),
+            stream: whole(fragment, "data-stream-class-id").unwrap_or(0),
+            name: name.unwrap_or("event").to_owned(),
+            context: self.part(fragment, "specific-context-field-class", StreamScope::Event)?,
+            fields: self.part(fragment, "payload-field-class", StreamScope::Event)?,
+        })
     }
 
     /// A fragment's type of that key, where it has one.
@@ -312,6 +304,22 @@ impl Parser {
             fields.push((name, ty));
         }
         Ok(Type::Struct(Arc::new(Struct { fields, align })))
+    }
+}
+
+/// A clock class; one without a name is called by its `id`.
+fn clock(fragment: &Value) -> Clock {
+    let offset = fragment.get("offset-from-origin").unwrap_or(&Value::Null);
+    let part = |key| offset.get(key).and_then(Value::as_i64).unwrap_or(0).into();
+    let names = [string(fragment, "name"), string(fragment, "id")];
+    let name = names.into_iter().find(|name| !name.is_empty());
+    Clock {
+        name: name.unwrap_or_default().to_owned(),
+        frequency: whole(fragment, "frequency")
+            .filter(|hz| *hz > 0)
+            .unwrap_or(1_000_000_000),
+        offset_seconds: part("seconds"),
+        offset: part("cycles"),
     }
 }
 
