@@ -1,15 +1,11 @@
-//! The one error type of this crate: why a text or a checked program did not become BPF.
+//! The one error type of this crate: why a checked program did not become BPF.
 
-use crate::lang::diag::Diagnostic;
 use kestrel_bpf::code::SourceRange as Span;
 
 /// An error while generating code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages explain the fields")]
 pub enum Error {
-    /// The text is not a program; at least one diagnostic is an error.
-    #[error("the text is wrong in {} place(s)", .0.len())]
-    Text(Vec<Diagnostic>),
     /// More stack than BPF has, even with a scratch map.
     #[error(
         "generating BPF: the program needs {needed} bytes of stack, BPF has {limit}, and the rest does not fit a scratch map"
@@ -42,7 +38,6 @@ impl Error {
             | Self::Sink { span, .. }
             | Self::TailTooLarge { span, .. }
             | Self::Malformed { span, .. } => *span,
-            Self::Text(found) => found.first().map(|d| d.span).unwrap_or_default(),
             Self::Assemble(_) => Span::default(),
         }
     }

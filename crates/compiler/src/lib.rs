@@ -27,7 +27,6 @@ pub use program::Program;
 
 use check::tree::CheckedProbe;
 use context::Context;
-use lang::diag::has_errors;
 use sink::Sink;
 
 /// Compiles a checked probe for one event.
@@ -59,20 +58,4 @@ pub fn compile_hook(
         uses: program::Uses::of(std::iter::once(&generated.function).chain(&generated.others)),
         function: generated.function,
     })
-}
-
-/// Compiles one event's text, from its name to the end of its block; what the name means was decided with the context.
-/// Without a block all fields of the event are recorded.
-///
-/// # Errors
-/// [`Error::Text`] with all that is wrong in the text, else as [`compile`].
-pub fn compile_text(text: &str, context: &Context, sink: &dyn Sink) -> Result<Program, Error> {
-    let (probe, mut found) = lang::parse_events(text);
-    if has_errors(&found) {
-        return Err(Error::Text(found));
-    }
-    let (checked, more) = check::check(&probe, context, true, &mut check::globals::Globals::default());
-    found.extend(more);
-    let checked = checked.ok_or(Error::Text(found))?;
-    compile(&checked, context, sink)
 }

@@ -5,11 +5,11 @@
 mod kernel;
 mod support;
 
+use kestrel_compiler::Program;
 use kestrel_compiler::check::check;
 use kestrel_compiler::check::globals::Globals;
-use kestrel_compiler::context::EventNumber;
+use kestrel_compiler::context::{Context, EventNumber};
 use kestrel_compiler::lang::parse_events;
-use kestrel_compiler::{Program, compile_text};
 use std::path::Path;
 use support::bump::{self, Bump};
 
@@ -26,13 +26,16 @@ fn compile(mode: &str, text: &str) -> Program {
         }
         None => mode,
     };
-    let context = kernel::by_name(name);
+    compile_with(&kernel::by_name(name), &mut globals, &sink, text)
+}
+
+fn compile_with(context: &Context, globals: &mut Globals, sink: &Bump, text: &str) -> Program {
     let (probe, _) = parse_events(&format!("e:x {text}"));
-    let (checked, found) = check(&probe, &context, true, &mut globals);
-    let checked = checked.unwrap_or_else(|| panic!("{mode} {text}: {found:?}"));
-    match kestrel_compiler::compile(&checked, &context, &sink) {
+    let (checked, found) = check(&probe, context, true, globals);
+    let checked = checked.unwrap_or_else(|| panic!("{text}: {found:?}"));
+    match kestrel_compiler::compile(&checked, context, sink) {
         Ok(program) => program,
-        Err(error) => panic!("{mode} {text}: {error} {error:?}"),
+        Err(error) => panic!("{text}: {error} {error:?}"),
     }
 }
 
@@ -97,25 +100,11 @@ fn programs_shown_whole() {
 }
 
 #[test]
-fn wrong_texts_come_back_with_diagnostics() {
-    for text in [
-        "kprobe:vfs_read /pid = 42/",
-        "kprobe:vfs_read { record(nonsense) }",
-    ] {
-        let error = compile_text(text, &kernel::kprobe(), &Bump::default()).unwrap_err();
-        assert!(
-            matches!(error, kestrel_compiler::Error::Text(found) if !found.is_empty()),
-            "{text}"
-        );
-    }
-}
-
-#[test]
 fn numbers_from_the_attachment_reach_every_kind_of_record() {
     let mut context = kernel::kprobe();
     context.number = EventNumber::Cookie { first: 1, stride: 2 };
-    let text = "e:x { if (arg2 > 100) { record(pid) } else { record(arg2) } }";
-    let program = compile_text(text, &context, &Bump::default()).unwrap();
+    let text = "{ if (arg2 > 100) { record(pid) } else { record(arg2) } }";
+    let program = compile_with(&context, &mut Globals::default(), &Bump::default(), text);
     assert_eq!(program.layouts.len(), 2);
     let listing = kestrel_bpf::text::listing(&program.code, &[bump::MAP]);
     assert_eq!(listing.matches("call bpf_get_attach_cookie").count(), 2);

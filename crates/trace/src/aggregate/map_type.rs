@@ -224,7 +224,7 @@ impl MapType {
     }
 
     /// Whether stacks are among its keys, wherever their frames are.
-    pub fn has_stacks_in_keys(&self) -> bool {
+    fn has_stacks_in_keys(&self) -> bool {
         self.keys.iter().any(has_stack)
     }
 
