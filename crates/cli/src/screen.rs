@@ -42,7 +42,7 @@ pub(crate) fn shows_programs() -> bool {
     io::stdout().is_terminal()
 }
 
-/// The standard error; what is written while it is held comes there later.
+/// The standard error; what is written while it is held is shown later.
 pub(crate) fn err() -> Screen<Remarks> {
     let err = io::stderr();
     let colours = colour(err.is_terminal());

@@ -194,7 +194,7 @@ impl EventNumber {
     }
 }
 
-/// Selector by which one program tells many events apart.
+/// Selector by which one program distinguishes many events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     /// An expression over the event's fields.

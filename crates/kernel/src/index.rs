@@ -47,7 +47,7 @@ pub fn symbols(host: &Host) -> Result<Kallsyms> {
     Ok(symbols)
 }
 
-/// The functions that ftrace can hook, with their addresses where the kernel tells.
+/// The functions that ftrace can hook, with their addresses where the kernel lists them.
 ///
 /// # Errors
 /// As [`Tracefs::traceable_functions`].
@@ -104,7 +104,7 @@ pub(crate) fn types(host: &Host, size: usize, read: impl FnOnce() -> Result<Vec<
     Ok(types)
 }
 
-/// Functions that ftrace can hook: `name`, its module, and its address where the kernel tells, between tabs; a line each, sorted.
+/// Functions that ftrace can hook: `name`, its module, and its address where the kernel lists it, between tabs; a line each, sorted.
 #[derive(Clone, Debug, Default)]
 pub struct Traceable {
     text: String,
@@ -304,7 +304,7 @@ fn is_own(found: &fs::Metadata) -> bool {
 /// Size and checksum.
 const SEAL: usize = 16;
 
-/// The size and the checksum of a content. It tells damage, not intent; eight bytes at a time, since this is megabytes for every command.
+/// The size and the checksum of a content, against damage, not against forgery; eight bytes at a time, since this is megabytes for every command.
 fn sealed(content: &[u8]) -> [u8; SEAL] {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut lanes = [1, 2, 3, 4_u64];

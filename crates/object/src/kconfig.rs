@@ -30,7 +30,7 @@ const KNOWN: &[KnownOption] = &[
 
 /// The bytes of the map of such variables.
 ///
-/// `given` are options that the user says, which go before what the kernel tells. Where it tells nothing, one that is declared weak is as if it were not set.
+/// `given` are options that the user says, which go before the kernel's configuration. Where that is not readable, one that is declared weak is as if it were not set.
 pub(super) fn values(
     host: &Host,
     given: &[(String, String)],

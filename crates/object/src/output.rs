@@ -13,7 +13,7 @@ use kestrel_kernel::tracefs::{Instance, Tracefs};
 pub struct Record<'r> {
     /// The map's name.
     pub map: &'r str,
-    /// The CPU, where the kind of map tells.
+    /// The CPU, where the kind of map has one per record.
     pub cpu: Option<u32>,
     /// The bytes that the program has written.
     pub data: &'r [u8],

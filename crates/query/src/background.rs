@@ -32,7 +32,7 @@ impl Background {
         Self { tasks, ..self }
     }
 
-    /// Takes what a record tells about names of threads. For every record, wanted or not.
+    /// Learns names of threads from a record. For every record, wanted or not.
     pub fn learn(&mut self, record: &Record<'_>) {
         self.learner.learn(record, &mut self.processes);
     }

@@ -1,4 +1,4 @@
-//! Questions about recorded events in the event language: which records are wanted, what tells groups apart, how long it took from one event to another.
+//! Questions about recorded events in the event language: which records are wanted, by which keys they are grouped, how long it took from one event to another.
 //!
 //! ```text
 //!   text ──words──► syntax tree ──compiler::check──► checked tree ──bind──► code ──value──► of a record

@@ -280,7 +280,7 @@ impl Learner {
         self.noted.unwrap_or_default().kept()
     }
 
-    /// Takes what `record` tells into `processes`.
+    /// Learns names from `record` into `processes`.
     #[inline]
     pub fn learn(&mut self, record: &Record<'_>, processes: &mut Processes) {
         let known = self.roles.get(usize::from(record.event.id.0));

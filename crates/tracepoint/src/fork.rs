@@ -1,4 +1,4 @@
-//! Forks: a thread that forks has the locks of registrations meanwhile. So its child, which has no other thread, finds no lock that nobody gives back, and nothing half done.
+//! Forks: a thread takes the locks of registrations before it forks, so that its child, which has no other thread, finds none of them held and no change half done.
 
 use crate::{callbacks, enable, thread, watch};
 use std::cell::Cell;

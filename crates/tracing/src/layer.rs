@@ -7,7 +7,7 @@ use tracing_core::{Event, Subscriber};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-/// A layer that makes tracepoints of spans and events. A span or event of which nobody wants to know costs the look whether somebody does.
+/// A layer that makes tracepoints of spans and events. One without a listener costs the check for listeners.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Layer;

@@ -205,7 +205,7 @@ impl Attach for Entry {
     }
 }
 
-/// Why the kernel refuses a function, where its code tells: it says `EINVAL` to much.
+/// Why the kernel refuses a function, as far as its code shows: the errno is `EINVAL` for many reasons.
 fn explain(known: &CodeCache, symbol: &str, error: Error) -> Error {
     let wanted = LocationSpec::Symbol {
         module: None,

@@ -15,7 +15,7 @@ const COUNT: usize = 20;
 /// `FLAG_X8664_LIB64 | FLAG_ELF_LIBC6`: libraries of 64-bit programs.
 const WORD_64: u32 = 0x0303;
 
-/// What tells one version of the file from the next: its inode, length and time.
+/// Identity of a version of the file: inode, length and time of change.
 type Version = (u64, u64, i64, i64);
 
 /// The version that was read last.

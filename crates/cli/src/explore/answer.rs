@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// A question about the records of a level.
 #[derive(Clone, Debug)]
 pub(crate) enum Question {
-    /// What plain `report` tells, and where the records lie.
+    /// The tables of plain `report`, and where the records lie.
     Overview,
     /// The call graph.
     Stacks(Weight),

@@ -174,7 +174,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Expression that tells the events of one program apart.
+    /// Expression by which a program distinguishes its events.
     pub(super) fn selector(&mut self, value: &str, span: Span) -> Checked<Expr> {
         self.rule("(selector)", value, Type::U64, span)
     }

@@ -356,7 +356,7 @@ pub struct LinkInfo {
     pub detail: LinkDetail,
 }
 
-/// Target of a link, as far as this kernel tells (perf events from 6.6 on, cookies later still; 0 where it does not).
+/// Target of a link, as far as this kernel reports it (perf events from 6.6 on, cookies later still; 0 where it does not).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub enum LinkDetail {

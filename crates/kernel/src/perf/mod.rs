@@ -275,7 +275,7 @@ impl PerfEvent {
         self.enable()
     }
 
-    /// How many records of an event of [`PerfEvent::output`] found no room in its ring, where the kernel tells (Linux 6.0).
+    /// How many records of an event of [`PerfEvent::output`] found no room in its ring, where the kernel counts them (Linux 6.0).
     ///
     /// # Errors
     /// [`Error::System`].
@@ -319,7 +319,7 @@ impl PerfEvent {
     }
 }
 
-/// The numbers of the kernel's dynamic perf units, which sysfs tells.
+/// The numbers of the kernel's dynamic perf units, from sysfs.
 struct ProbeUnit {
     kind: u32,
     /// The bit of `config` that asks for the return.

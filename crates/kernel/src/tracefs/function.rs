@@ -11,7 +11,7 @@ pub struct TraceableFunction {
     pub name: String,
     /// The module it belongs to, without brackets.
     pub module: Option<String>,
-    /// The address, where the kernel tells (`available_filter_functions_addrs`, Linux 6.5 and later).
+    /// The address, where the kernel lists it (`available_filter_functions_addrs`, Linux 6.5 and later).
     pub address: Option<u64>,
 }
 

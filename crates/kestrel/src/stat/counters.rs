@@ -227,7 +227,7 @@ fn open_group(group: &Group, target: &CounterTarget<'_>) -> Result<Vec<Option<Pl
             Some(Ok(counting)) => Some(counting),
             Some(Err(error)) if error.errno() == Some(Errno::ESRCH) => return Ok(vec![]),
             Some(Err(error)) if is_closed(&error, target.whose, named) => return Err(closed()),
-            Some(Err(error)) if !is_lacking(&error) => return Err(error.into()),
+            Some(Err(error)) if !is_unsupported(&error) => return Err(error.into()),
             // Without its leader none of a group counts.
             _ => None,
         };
@@ -272,7 +272,7 @@ fn closed() -> Error {
 }
 
 /// Whether the kernel says that the machine cannot count this (`perf_event_open` in kernel/events/core.c and the drivers).
-fn is_lacking(error: &Kernel) -> bool {
-    let lacking = [Errno::ENOENT, Errno::EOPNOTSUPP, Errno::ENODEV, Errno::EINVAL];
-    error.errno().is_some_and(|errno| lacking.contains(&errno))
+fn is_unsupported(error: &Kernel) -> bool {
+    let unsupported = [Errno::ENOENT, Errno::EOPNOTSUPP, Errno::ENODEV, Errno::EINVAL];
+    error.errno().is_some_and(|errno| unsupported.contains(&errno))
 }

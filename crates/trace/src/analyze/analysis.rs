@@ -23,7 +23,7 @@ pub struct AnalysisKind {
     pub name: &'static str,
     /// What stands above its table.
     pub title: &'static str,
-    /// What it tells, in a sentence without a full stop.
+    /// What it shows, in a sentence without a full stop.
     pub about: &'static str,
     /// Whether every report has it.
     pub usual: bool,

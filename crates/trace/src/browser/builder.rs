@@ -115,7 +115,7 @@ impl PageBuilder {
         }
     }
 
-    /// Takes the next record in time. One that is not wanted only tells names, and what calls are about.
+    /// Takes the next record in time. Of one that is not wanted only names and the objects of calls are learned.
     pub fn record(&mut self, record: &Record<'_>, wanted: bool) {
         self.learner.learn(record, &mut self.processes);
         if let Some(spans) = &mut self.spans {

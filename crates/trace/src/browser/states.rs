@@ -77,7 +77,7 @@ pub(super) struct States {
 }
 
 impl States {
-    /// Collector for a trace with these events, `most` to be kept; none where nothing tells what runs.
+    /// Collector for a trace with these events, `most` to be kept; none where the trace has no events of the scheduler.
     pub(super) fn new(present: Present, names: Processes, most: usize) -> Option<Self> {
         present.switches.then(|| Self {
             scheduler: Scheduler::new(present, names),

@@ -1,5 +1,5 @@
 //! Names of threads as their calls change them: a program that is executed, `prctl(PR_SET_NAME)`, and births of processes, at which the name is the parent's.
-//! Recordings of all calls have no other event that tells when a thread's name became another.
+//! Recordings of all calls have no other event of a thread's change of name.
 //!
 //! What is not seen here keeps the name that the recording has for a thread, which is its last one: threads that another thread names (`pthread_setname_np`), threads of the
 //! kernel and of io_uring, programs whose path was cut or is a descriptor.
@@ -132,7 +132,7 @@ impl Renames {
         }
     }
 
-    /// Takes what a record tells into `processes`.
+    /// Learns from a record into `processes`.
     #[inline]
     pub fn learn(&mut self, record: &Record<'_>, processes: &mut Processes) {
         let id = usize::from(record.event.id.0);

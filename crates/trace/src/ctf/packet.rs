@@ -185,7 +185,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Follows the packets of one ring and tells what is missing between them.
+/// Follows the packets of one ring and finds gaps between them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Continuity {
     /// Sequence number and count of discarded events of the last packet.

@@ -21,7 +21,7 @@ pub(super) const FORMAT: Format = Format {
 const OF_COLUMN: [&str; 2] = ["common_flags", "common_preempt_count"];
 /// The column where records do not have them.
 const NO_FLAGS: [u8; 5] = *b".....";
-/// The deepest that one digit tells.
+/// The deepest that one digit shows.
 const DEEPEST: u64 = 0xf;
 /// Text before a field in the kernel's own lines, beside a space.
 const BEFORE: &[(&str, &str, &str)] = &[("sched:sched_switch", "next_comm", "==> ")];

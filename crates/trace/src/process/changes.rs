@@ -1,4 +1,4 @@
-//! Changes of threads' names: from when on each holds, as the records of a whole recording tell together.
+//! Changes of threads' names: from when on each holds, learned from all records of a recording.
 //!
 //! A thread that executes a program while its execution is not recorded has its old name in the switch to it, and the new one in the switch from it. Between the two
 //! the new one holds: a child executes soon after it first runs.

@@ -159,7 +159,7 @@ impl ReportBuilder {
         }
     }
 
-    /// Takes the next record; one that is not wanted tells names of threads only.
+    /// Takes the next record; of one that is not wanted only names of threads are learned.
     pub fn take(&mut self, record: &Record<'_>, wanted: bool) {
         let analyses = self.analyses.iter_mut();
         if !wanted {
@@ -254,7 +254,7 @@ impl Report {
         table.map_or(&[], |table| &table.rows)
     }
 
-    /// Events that the recorder or, lacking its word, the packets say were lost.
+    /// Events lost as the recorder counted them, or else as the packets say.
     pub fn lost(&self) -> u64 {
         let counted = self.counted.iter().flatten().map(|count| count.lost).sum();
         self.losses.lost.max(counted)

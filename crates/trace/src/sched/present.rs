@@ -23,9 +23,9 @@ pub struct Present {
 /// Events that a trace lacks for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingEvents {
-    /// Switches are missing: nothing tells what runs where.
+    /// Switches are missing: it is unknown what runs where.
     Switches,
-    /// Wakeups are missing: nothing tells who was woken.
+    /// Wakeups are missing: it is unknown who was woken.
     Wakeups,
 }
 

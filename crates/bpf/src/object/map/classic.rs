@@ -116,7 +116,7 @@ fn annotated(btf: &Btf, map: &Map) -> (Option<TypeId>, Option<TypeId>) {
     (member("key", map.key_size), member("value", map.value_size))
 }
 
-/// A map of maps names its template by number; the template tells the slot that it goes to.
+/// Connects maps of maps with their templates: a map of maps has its template's number, the template the slot that it fills.
 pub(super) fn connect(maps: &mut [Map]) -> Result<(), Error> {
     let known: Vec<_> = maps
         .iter()

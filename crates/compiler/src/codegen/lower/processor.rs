@@ -34,9 +34,9 @@ impl Lower<'_> {
         // System calls' tracepoints may be called with preemption on where others are not.
         let depth = self.b.and(count, PREEMPTION_OFF);
         let is_less = self.b.compare(Condition::Less, depth, added);
-        let lacking = self.b.alu(AluOp::Sub, Bits::B64, depth, added);
-        let lacking = self.b.mul(lacking, is_less);
-        let added = self.b.add(lacking, added);
+        let missing = self.b.alu(AluOp::Sub, Bits::B64, depth, added);
+        let missing = self.b.mul(missing, is_less);
+        let added = self.b.add(missing, added);
         self.b.alu(AluOp::Sub, Bits::B64, count, added)
     }
 

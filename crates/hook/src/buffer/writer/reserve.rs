@@ -110,7 +110,7 @@ impl RingSink {
             Mode::Stream => self.leave_unless_read(b, a.region, repeated.full, next, new),
             Mode::Overwrite => self.leave_unless_whole(b, repeated.full, next, new),
         };
-        // Before the swap: of two pages the later then never tells of fewer.
+        // Before the swap: of two pages the later then never reports fewer.
         let lost = b.load(Width::B8, a.region, offset::LOST as i16);
         let begin = b.add(next, HEADER);
         let end = b.add(begin, size.operand());

@@ -54,7 +54,7 @@ pub(super) struct Spool {
     doorbell: Option<Doorbell>,
     /// Whether no program writes any more to what buffers were before they were resized.
     settled: bool,
-    /// A newer description tells of a ring that is not read here: since when.
+    /// When a newer description was first seen that has a ring not read here.
     stale: Option<Instant>,
     /// What segments say about themselves: the buffers logged, all events known.
     info: TraceInfo,
@@ -220,7 +220,7 @@ impl Spool {
 
     /// Whether something is left in the last page of a ring that no program writes any more: then its file ends with it, so that the ring can go.
     fn has_rest(&self) -> bool {
-        let waits = |part: &Buffer| part.ring().cpus().any(|cpu| part.ring().is_waiting(cpu));
+        let waits = |part: &Buffer| part.ring().cpus().any(|cpu| part.ring().has_unread(cpu));
         let place = |of: &BufferInfo| self.buffers.get(of.place() as usize);
         let mut before = self.info.buffers.iter().filter_map(|of| place(of)?.before());
         self.settled && self.rotated.elapsed() >= REST && before.any(waits)

@@ -1,11 +1,11 @@
 //! Modules that are unloaded and loaded again while their functions are probed. A recorder attaches its kprobes again itself; those of persistent sessions are events of tracefs,
-//! which the kernel attaches again, and their status tells which modules are absent or of another build.
+//! which the kernel attaches again; their status lists the modules that are absent or of another build.
 //!
 //! ```text
 //!   rmmod: the kernel's kprobes are gone ──► insmod: nothing is attached ──► the next look: attached again, and noted what was not seen
 //! ```
 //!
-//! A module that is loaded again has another directory below /sys/module, which its inode tells.
+//! A module that is loaded again has another directory below /sys/module, recognised by its inode.
 
 pub(crate) mod follow;
 pub(crate) mod status;

@@ -31,7 +31,7 @@ pub struct Probe {
     pub hits: u64,
     /// Hits that the kernel dropped: the program, or one sharing its guard, was running already on that CPU; no room for one more return.
     pub missed: u64,
-    /// Whether this kernel tells all of those (before Linux 6.7 a kprobe's link does not say).
+    /// Whether this kernel reports all of those (before Linux 6.7 a kprobe's link does not say).
     pub missed_known: bool,
     /// Records kept, in buffers that count them (those that overwrite).
     pub kept: u64,

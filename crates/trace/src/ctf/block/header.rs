@@ -133,7 +133,7 @@ impl BlockHeader {
     }
 }
 
-/// FNV-1a: tells a damaged header from a sound one.
+/// FNV-1a, the checksum of a header.
 fn check(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |sum, byte| {
         (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)

@@ -22,7 +22,7 @@ pub struct Tail {
     pub packets: u64,
 }
 
-/// Cuts the streams of a trace whose writer was stopped back to whole packets, and tells where each ends; streams without packets are left out.
+/// Cuts the streams of a trace whose writer was stopped back to whole packets, and returns where each ends; streams without packets are left out.
 pub fn mend(path: &Path) -> Result<Vec<Tail>> {
     let folder = ours(path)?;
     let mut tails = Vec::new();
