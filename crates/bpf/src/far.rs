@@ -28,8 +28,8 @@ pub(crate) struct Jump {
     pub(crate) fixup: Fixup,
 }
 
-/// Instructions between two islands, about.
-const APART: usize = 6000;
+/// Instructions from one island to the next, at least.
+const ISLAND_SPACING: usize = 6000;
 /// How far a jump goes at most, islands not counted: what is left of a 16-bit offset is for them.
 const REACH: usize = 20_000;
 
@@ -43,7 +43,7 @@ pub(crate) fn resolve(mut code: Code, mut jumps: Vec<Jump>) -> Result<Code, Erro
         true => BTreeMap::new(),
         false => islands(&code, &jumps),
     };
-    let (moved, sites) = spread(&mut code, &islands);
+    let (moved, sites) = insert_islands(&mut code, &islands);
     for jump in &mut jumps {
         let (from, to) = (jump.insn, jump.target);
         let next = next_site(&islands, from, to).filter(|_| matches!(jump.fixup, Fixup::Offset));
@@ -100,7 +100,10 @@ fn next_site(islands: &Islands, from: usize, to: usize) -> Option<usize> {
 
 /// Where islands are, and which targets each serves.
 fn islands(code: &Code, jumps: &[Jump]) -> Islands {
-    let mut islands: Islands = sites(code).into_iter().map(|site| (site, Vec::new())).collect();
+    let mut islands: Islands = island_sites(code)
+        .into_iter()
+        .map(|site| (site, Vec::new()))
+        .collect();
     let mut known = HashSet::new();
     for jump in jumps.iter().filter(|jump| matches!(jump.fixup, Fixup::Offset)) {
         let mut from = jump.insn;
@@ -118,17 +121,17 @@ fn islands(code: &Code, jumps: &[Jump]) -> Islands {
 }
 
 /// Places for islands: where no 64-bit load is torn, behind a jump or an exit if there is one near.
-fn sites(code: &Code) -> Vec<usize> {
+fn island_sites(code: &Code) -> Vec<usize> {
     let mut sites = Vec::new();
-    let mut wanted = APART;
+    let mut wanted = ISLAND_SPACING;
     let mut second = false;
     for (index, insn) in code.insns.iter().enumerate() {
         let torn = second;
         second = !torn && is_wide(insn);
-        let free = index > 0 && leaves(&code.insns[index - 1]);
-        if !torn && (index >= wanted && free || index >= wanted + APART) {
+        let free = index > 0 && never_falls_through(&code.insns[index - 1]);
+        if !torn && (index >= wanted && free || index >= wanted + ISLAND_SPACING) {
             sites.push(index);
-            wanted = index + APART;
+            wanted = index + ISLAND_SPACING;
         }
     }
     sites
@@ -139,7 +142,7 @@ fn is_wide(insn: &Insn) -> bool {
 }
 
 /// Whether what follows is reached by jumps only.
-fn leaves(insn: &Insn) -> bool {
+fn never_falls_through(insn: &Insn) -> bool {
     matches!(
         isa::row(insn).map(|row| row.meaning),
         Some(Meaning::Goto | Meaning::Exit)
@@ -147,13 +150,13 @@ fn leaves(insn: &Insn) -> bool {
 }
 
 /// Puts islands in; gives where each instruction is now, and where each island has its jump to a target.
-fn spread(code: &mut Code, islands: &Islands) -> (Vec<usize>, BTreeMap<(usize, usize), usize>) {
+fn insert_islands(code: &mut Code, islands: &Islands) -> (Vec<usize>, BTreeMap<(usize, usize), usize>) {
     let old = std::mem::take(&mut code.insns);
     let mut moved = Vec::with_capacity(old.len() + 1);
     let mut entries = BTreeMap::new();
     for (index, insn) in old.iter().enumerate() {
         if let Some(targets) = islands.get(&index) {
-            if !(index > 0 && leaves(&old[index - 1])) {
+            if !(index > 0 && never_falls_through(&old[index - 1])) {
                 code.insns.extend(jump(targets.len() as i16));
             }
             for target in targets {

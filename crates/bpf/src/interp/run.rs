@@ -30,14 +30,14 @@ struct Run {
     code: Rc<Code>,
     at: usize,
     registers: [Option<u64>; 11],
-    /// Callers: where to go on, and their r6–r10.
+    /// Callers, the outermost first: return address and r6–r10.
     frames: Vec<(usize, [Option<u64>; 5])>,
-    /// Stacks to give back.
+    /// Stacks of the frames, freed as they return.
     stacks: Vec<u64>,
     context: u64,
     tail_calls: u32,
     /// Instructions that may still run.
-    left: u64,
+    steps_left: u64,
 }
 
 impl Machine {
@@ -75,7 +75,7 @@ impl Machine {
             stacks: Vec::new(),
             context: address,
             tail_calls: 0,
-            left: self.max_steps,
+            steps_left: self.max_steps,
         };
         let before = self.preempt_depth;
         let interrupts_off = self.interrupts_off;
@@ -115,7 +115,7 @@ impl Run {
     fn advance(&mut self, machine: &mut Machine, hook: Hook<'_>) -> Result<Option<u64>, Reason> {
         let insn = *self.code.insns.get(self.at).ok_or(Reason::LeftProgram)?;
         hook(machine, self.at);
-        self.left = self.left.checked_sub(1).ok_or(Reason::TooManySteps {
+        self.steps_left = self.steps_left.checked_sub(1).ok_or(Reason::TooManySteps {
             limit: machine.max_steps,
         })?;
         machine.steps += 1;
@@ -295,7 +295,7 @@ impl Run {
                 Ok(FUNCTIONS.wrapping_add_signed(at))
             }
             _ => Err(Reason::Other(format!(
-                "a {kind:?} load that refers to nothing here"
+                "a {kind:?} load without a relocation that this interpreter knows"
             ))),
         }
     }
@@ -387,7 +387,9 @@ impl Run {
     ) -> Result<u64, Reason> {
         let entry = usize::try_from(function.wrapping_sub(FUNCTIONS)).unwrap_or(usize::MAX);
         if !self.code.callbacks.contains(&entry) {
-            return Err(Reason::Other("a call back of what is no function".to_owned()));
+            return Err(Reason::Other(
+                "a callback at an address that is no function of the program".to_owned(),
+            ));
         }
         let (at, depth) = (self.at, self.frames.len());
         self.save(at)?;
@@ -406,7 +408,7 @@ impl Run {
         self.get(0)
     }
 
-    /// Keeps what a caller has in r6 to r10, and where it goes on.
+    /// Saves a caller's r6 to r10 and its return address.
     fn save(&mut self, back: usize) -> Result<(), Reason> {
         if self.frames.len() + 1 >= FRAMES {
             return Err(Reason::TooDeep);
@@ -484,9 +486,11 @@ impl Run {
     }
 }
 
+/// Where an instruction leads.
 enum Flow {
     Next,
     To(usize),
+    /// The program ends, with this r0.
     Done(u64),
 }
 

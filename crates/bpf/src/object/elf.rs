@@ -57,10 +57,10 @@ pub(super) struct Elf {
     by_section: HashMap<usize, Vec<usize>>,
 }
 
-/// More than this no compiler makes; what asks for more is damaged.
+/// Limits above what any compiler writes: a file that exceeds them is damaged.
 const MAX_SECTIONS: usize = 65_536;
 const MAX_SYMBOLS: usize = 1 << 20;
-/// What sections may hold together in memory, as a multiple of the file: damaged headers can let many sections share the same bytes.
+/// Limit of the bytes of all sections together, as a multiple of the file's: damaged headers can let many sections share the same bytes.
 const MAX_COPIES: usize = 4;
 
 fn wrong(what: impl Into<String>) -> Error {
@@ -95,7 +95,7 @@ impl Elf {
             ));
         }
         match header.e_machine(endian) {
-            // Old compilers had no number for BPF: libbpf takes what they wrote, too.
+            // Compilers from before EM_BPF wrote EM_NONE, which libbpf takes, too.
             EM_BPF | EM_NONE => {}
             other => {
                 return Err(wrong(format!(
@@ -110,7 +110,7 @@ impl Elf {
             ));
         }
         let mut elf = Self::default();
-        // Index 0 is the empty section: so numbers are those of the file.
+        // With the empty section 0, so that numbers are those of the file.
         let count = file.sections().map(|s| s.index().0 + 1).max().unwrap_or(0);
         if count > MAX_SECTIONS {
             return Err(wrong(format!(
@@ -199,7 +199,7 @@ fn symbols(file: &File<'_>) -> Result<Vec<Symbol>, Error> {
         if index > MAX_SYMBOLS {
             return Err(wrong(format!("it has more than {MAX_SYMBOLS} symbols")));
         }
-        // The first, empty symbol is kept out of sight: numbers are those of the file.
+        // The reader leaves out the empty symbol 0: one is put in for it, so that numbers are those of the file.
         while symbols.len() < index {
             symbols.push(Symbol {
                 name: String::new(),

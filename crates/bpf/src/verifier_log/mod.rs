@@ -25,11 +25,11 @@ pub use objections::{advice, explain};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifierLog {
-    /// Index of the instruction that was looked at last: the offending one, if the program was refused.
+    /// Index of the instruction that was verified last: the offending one, if the program was refused.
     pub insn: Option<usize>,
     /// The text; empty when it was refused before any instruction was walked.
     pub text: String,
-    /// The last words before the statistics, lines joined by newlines; empty when there are none.
+    /// The text right before the statistics, lines joined by newlines; empty when there are none.
     pub message: String,
     /// Registers and stack slots (`R1`, `fp-8`) before the instruction, as far as the log says.
     pub state: Vec<(String, String)>,
@@ -66,7 +66,7 @@ impl VerifierLog {
     pub fn advice(&self) -> Option<&'static str> {
         if self.is_after_release() {
             return Some(
-                "what was submitted, discarded or released is not there any more: take what is needed of it before",
+                "memory that was submitted, discarded or released cannot be read any more: read what is needed before",
             );
         }
         advice(&self.message).or_else(|| advice(&self.text))
@@ -96,7 +96,7 @@ impl VerifierLog {
 /// Reads a log of level 1 or 2 (`BPF_LOG_LEVEL1`), of a refused program or an accepted one.
 pub fn parse(log: &str) -> VerifierLog {
     let mut found = VerifierLog::default();
-    // What the last instruction did to the registers: not known *before* it.
+    // Changes by the last instruction: not part of the state *before* it.
     let mut after: Option<State> = None;
     let mut message: Vec<&str> = Vec::new();
     for line in log.lines().map(str::trim_end) {
@@ -130,10 +130,10 @@ pub fn parse(log: &str) -> VerifierLog {
     found
 }
 
-/// The registers that a call loses.
+/// The registers that a call clobbers.
 const ARGUMENTS: [&str; 5] = ["R1", "R2", "R3", "R4", "R5"];
 
-/// Register state as a line of the log tells it; a whole state forgets what was before.
+/// Register state of a line of the log: all of it, which replaces what was known, or what changed.
 struct State {
     whole: bool,
     values: Vec<(String, String)>,

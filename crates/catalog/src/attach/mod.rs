@@ -68,7 +68,7 @@ macro_rules! mechanisms {
 mechanisms! {
     /// A tracepoint's perf event: the program sees the formatted entry.
     Tracepoint,
-    /// Tracepoints whose entries are alike, by a perf event each.
+    /// Tracepoints of one entry format, by a perf event each.
     Tracepoints,
     /// A raw tracepoint.
     RawTracepoint,
@@ -127,7 +127,7 @@ impl Mechanism {
         Err(refused.unwrap_or_else(|| self.no_kind()))
     }
 
-    /// The kind of program that a hook which is there calls (`bpf_prog_map_compatible` in kernel/bpf/core.c); `multi` says whether its functions share one link.
+    /// The kind of program that an attached hook can tail-call (`bpf_prog_map_compatible` in kernel/bpf/core.c); `multi` says whether its functions share one link.
     ///
     /// # Errors
     /// As [`Attach::program_kinds`].
@@ -145,8 +145,8 @@ impl Mechanism {
         }
     }
 
-    /// Whether it is the same place, whatever number of calls is followed there.
-    pub fn is_at(&self, other: &Self) -> bool {
+    /// Whether both attach at the same place; how many calls are followed at once (`maxactive`) is not compared.
+    pub fn is_same_place(&self, other: &Self) -> bool {
         let plain = |mechanism: &Self| {
             let mut plain = mechanism.clone();
             match &mut plain {
@@ -171,8 +171,8 @@ impl Mechanism {
         plain(self) == plain(other)
     }
 
-    /// Whether it is the same as it was when this was kept. Where a function of a module lies is another each time that the module is loaded, and not known before.
-    pub fn is_again(&self, other: &Self) -> bool {
+    /// Whether both are the same but for addresses in modules: a module's functions have other addresses each time it is loaded, and none before.
+    pub fn is_same_after_reload(&self, other: &Self) -> bool {
         let unplaced = |mechanism: &Self| {
             let mut unplaced = mechanism.clone();
             if let Self::Instruction(instruction) = &mut unplaced

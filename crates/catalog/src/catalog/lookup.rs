@@ -1,4 +1,4 @@
-//! One kernel's events, looked up by what people type, among the kinds that it is given.
+//! The catalog: one kernel's events, looked up by event specifications among the kinds that it is given.
 
 use super::glob::Glob;
 use super::kind::{EventKind, Kinds, Resolved, TypesWanted, Via};
@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::ops::Deref;
 use std::path::PathBuf;
 
-/// The catalog of one kernel's events, on what is known of that kernel: what is costly to know is found when first asked for.
+/// The catalog of one kernel's events, over the facts of that kernel, which are read when first asked for.
 #[derive(Debug)]
 pub struct Catalog {
     known: CodeCache,
@@ -29,7 +29,7 @@ impl Deref for Catalog {
     }
 }
 
-/// Names close to a mistyped one are looked for among at most so many.
+/// Most names that are suggested for a mistyped one.
 const NEAR: usize = 3;
 
 impl Resolved {
@@ -108,7 +108,7 @@ impl Catalog {
     /// # Errors
     /// When the kernel does not list its functions.
     pub(crate) fn other_names(&self, pattern: &Glob) -> Result<Vec<String>> {
-        // What matches all matches the listed names.
+        // `*` matches every listed name, so no other name is needed.
         if pattern.text() == "*" {
             return Ok(Vec::new());
         }

@@ -19,9 +19,9 @@ pub struct Follow {
     pub base: &'static str,
 }
 
-/// A place after an instruction, by address alone.
+/// An instruction that can run right after another, by address alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct After {
+pub(super) struct Successor {
     pub(super) address: u64,
     pub(super) stack: Stack,
 }
@@ -38,12 +38,12 @@ type Answer<T> = Result<T, String>;
 /// Successors of the instruction at an address.
 ///
 /// # Errors
-/// A sentence that says why that cannot be known.
-pub(super) fn after(address: u64, bytes: &[u8]) -> Answer<Vec<After>> {
+/// Why it cannot be known, as a sentence.
+pub(super) fn successors(address: u64, bytes: &[u8]) -> Answer<Vec<Successor>> {
     let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
     let instruction = decoder.decode();
     let stack = || stack(&instruction);
-    let to = |address: u64, stack: Stack| After { address, stack };
+    let to = |address: u64, stack: Stack| Successor { address, stack };
     let next = instruction.next_ip();
     match instruction.flow_control() {
         FlowControl::Next => Ok(vec![to(next, stack()?)]),
@@ -83,7 +83,7 @@ fn is_near(instruction: &Instruction) -> bool {
     matches!(instruction.op0_kind(), OpKind::NearBranch64)
 }
 
-fn moved(plus: i64) -> Stack {
+fn from_sp(plus: i64) -> Stack {
     Stack { base: "sp", plus }
 }
 
@@ -94,19 +94,19 @@ fn stack(instruction: &Instruction) -> Answer<Stack> {
     }
     let pops_itself = instruction.mnemonic() == Mnemonic::Pop && instruction.op0_register() == Register::RSP;
     if !writes_stack_pointer(instruction) {
-        return Ok(moved(0));
+        return Ok(from_sp(0));
     }
     let by = i64::from(instruction.stack_pointer_increment());
     if by != 0 && !pops_itself && !is_nested_enter(instruction) {
-        return Ok(moved(by));
+        return Ok(from_sp(by));
     }
     let to_itself = instruction.op0_kind() == OpKind::Register && instruction.op0_register() == Register::RSP;
     let immediate = || instruction.try_immediate(1).ok().map(u64::cast_signed);
     let known = match instruction.mnemonic() {
-        Mnemonic::Add if to_itself => immediate().map(moved),
-        Mnemonic::Sub if to_itself => immediate().map(|by| moved(-by)),
-        Mnemonic::Inc if to_itself => Some(moved(1)),
-        Mnemonic::Dec if to_itself => Some(moved(-1)),
+        Mnemonic::Add if to_itself => immediate().map(from_sp),
+        Mnemonic::Sub if to_itself => immediate().map(|by| from_sp(-by)),
+        Mnemonic::Inc if to_itself => Some(from_sp(1)),
+        Mnemonic::Dec if to_itself => Some(from_sp(-1)),
         Mnemonic::Mov if to_itself && instruction.op1_kind() == OpKind::Register => {
             name(instruction.op1_register()).map(|base| Stack { base, plus: 0 })
         }
@@ -169,7 +169,7 @@ mod tests {
     const AT: u64 = 0xffff_ffff_8100_0000;
 
     fn one(bytes: &[u8]) -> (i64, &'static str, i64) {
-        let after = after(AT, bytes).unwrap();
+        let after = successors(AT, bytes).unwrap();
         assert_eq!(after.len(), 1, "{bytes:02x?}");
         let Stack { base, plus } = after[0].stack;
         (after[0].address.wrapping_sub(AT).cast_signed(), base, plus)
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn both_ways_of_a_jump_and_the_target_of_a_call() {
         let targets = |bytes: &[u8]| -> Vec<i64> {
-            let after = after(AT, bytes).unwrap();
+            let after = successors(AT, bytes).unwrap();
             after
                 .iter()
                 .map(|a| a.address.wrapping_sub(AT).cast_signed())
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn instructions_that_leave_the_function_are_refused() {
-        let why = |bytes: &[u8]| after(AT, bytes).unwrap_err();
+        let why = |bytes: &[u8]| successors(AT, bytes).unwrap_err();
         assert!(why(&[0xc3]).contains("returns"), "ret");
         assert!(why(&[0xc2, 8, 0]).contains("returns"), "ret $8");
         assert!(why(&[0xff, 0xe0]).contains("jumps"), "jmp *%rax");

@@ -23,7 +23,7 @@ pub use location_spec::LocationSpec;
 pub use misses::{Registered, registered_kprobes};
 
 use crate::error::{Error, Result};
-use flow::After;
+use flow::Successor;
 use function::{Extent, Patches};
 use kestrel_kernel::kcore::Kcore;
 use kestrel_kernel::kprobes::Listed;
@@ -121,8 +121,8 @@ impl<'c> Code<'c> {
             text: instruction.text.clone(),
             why,
         };
-        let after = flow::after(instruction.address, &instruction.bytes).map_err(refused)?;
-        let follow = |after: After| {
+        let after = flow::successors(instruction.address, &instruction.bytes).map_err(refused)?;
+        let follow = |after: Successor| {
             let inside = after.address.wrapping_sub(function.address) < function.size;
             // A jump or call may leave the function.
             let other = if inside {

@@ -101,7 +101,7 @@ fn check_once(
     let mut checker = Checker::new(context, globals.clone());
     let pattern = |part: &crate::lang::ast::EventPart| part.text.contains(['*', '?', '[', '{']);
     checker.plain = matches!(probe.events.as_slice(), [one] if !one.parts.iter().any(pattern));
-    let paired = checker.pair_always(probe.span);
+    let paired = checker.mark_entry_always(probe.span);
     let selector = context
         .selector
         .as_ref()

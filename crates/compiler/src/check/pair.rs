@@ -65,10 +65,10 @@ fn spelled(expr: &ast::Expr) -> Option<String> {
 }
 
 impl Checker<'_> {
-    /// Pairs an event that is only seen after another one with that one, whether or not the handler mentions `entry`.
-    pub(super) fn pair_always(&mut self, span: Span) -> Checked<()> {
+    /// Marks the entry of an event that counts only behind its entry, whether or not the handler mentions `entry`.
+    pub(super) fn mark_entry_always(&mut self, span: Span) -> Checked<()> {
         match self.context.pair.clone() {
-            Some(pair) if pair.always => self.paired(&pair, span),
+            Some(pair) if pair.always => self.mark_entry(&pair, span),
             _ => Ok(()),
         }
     }
@@ -76,15 +76,15 @@ impl Checker<'_> {
     /// `entry.EXPRESSION`: the value that the expression had when the call began.
     pub(super) fn entry_value(&mut self, inner: &ast::Expr, span: Span) -> Checked<Expr> {
         let Some(pair) = self.context.pair.clone() else {
-            return self.without_pair(inner, span);
+            return self.entry_value_without_pair(inner, span);
         };
         let Some(text) = spelled(inner) else {
-            let message = "this is not kept from the entry";
-            let hint = "keep what it is made of: entry.arg0, entry.args.NAME, entry.reg(\"di\")";
+            let message = "this expression cannot be kept from the entry";
+            let hint = "keep its operands: entry.arg0, entry.args.NAME, entry.reg(\"di\")";
             return Err(self.report(Diagnostic::error(span, message).hint(hint)));
         };
-        self.paired(&pair, span)?;
-        let name = self.hidden(&text);
+        self.mark_entry(&pair, span)?;
+        let name = self.hidden_map_name(&text);
         let known = self
             .pair
             .as_ref()
@@ -92,14 +92,14 @@ impl Checker<'_> {
         let key = key(&pair.key, span);
         // The first mention of an expression adds a statement to the entry's handler that stores its value; later mentions read the same map.
         if !known {
-            let (statement, found) = self.elsewhere(&pair.first, |checker| {
+            let (statement, found) = self.in_context_of(&pair.first, |checker| {
                 let value = checker.expression(inner)?;
                 let key = self::key(&pair.first_key, span);
-                checker.keeps(&name, &key, value, span)
+                checker.store_hidden(&name, &key, value, span)
             });
             self.found.extend(found);
             let statement = statement?;
-            let place = self.place(&name, &key, span)?;
+            let place = self.hidden_place(&name, &key, span)?;
             if let Some(pair) = &mut self.pair {
                 pair.first.insert(0, statement);
                 pair.kept.push(place);
@@ -109,7 +109,7 @@ impl Checker<'_> {
     }
 
     /// The value at an event without a pair, or an error: fexit has the arguments of the entry without anything kept.
-    fn without_pair(&mut self, inner: &ast::Expr, span: Span) -> Checked<Expr> {
+    fn entry_value_without_pair(&mut self, inner: &ast::Expr, span: Span) -> Checked<Expr> {
         use ast::ExprKind as Kind;
         let context = self.context;
         if context.program == ProgramKind::Fexit {
@@ -137,21 +137,21 @@ impl Checker<'_> {
     }
 
     /// Adds the mark by which the second event knows that the first was seen: an entry in a hidden map, which is deleted where the call is aborted.
-    fn paired(&mut self, pair: &Pair, span: Span) -> Checked<()> {
+    fn mark_entry(&mut self, pair: &Pair, span: Span) -> Checked<()> {
         if self.pair.is_some() {
             return Ok(());
         }
-        let name = self.hidden("");
-        let (mark, found) = self.elsewhere(&pair.first, |checker| {
+        let name = self.hidden_map_name("");
+        let (mark, found) = self.in_context_of(&pair.first, |checker| {
             let one = super::value::constant(1, Type::U64, span);
-            checker.keeps(&name, &key(&pair.first_key, span), one, span)
+            checker.store_hidden(&name, &key(&pair.first_key, span), one, span)
         });
         self.found.extend(found);
         let mark = mark?;
         let mut aborted = Vec::new();
         if let Some((context, text)) = &pair.aborted {
-            let (ended, found) = self.elsewhere(context, |checker| {
-                let place = checker.place(&name, &key(text, span), span)?;
+            let (ended, found) = self.in_context_of(context, |checker| {
+                let place = checker.hidden_place(&name, &key(text, span), span)?;
                 let kind = StatementKind::Map(place, MapChange::Delete);
                 Ok(Statement { kind, span })
             });
@@ -159,7 +159,7 @@ impl Checker<'_> {
             aborted.push(ended?);
         }
         self.pair = Some(CheckedPair {
-            mark: self.place(&name, &key(&pair.key, span), span)?,
+            mark: self.hidden_place(&name, &key(&pair.key, span), span)?,
             kept: Vec::new(),
             first: vec![mark],
             aborted,
@@ -169,7 +169,7 @@ impl Checker<'_> {
 
     /// The name of the hidden map that keeps a value. No text can spell it, because it has a blank; and it is the same when a table is loaded again, which
     /// then finds its earlier map.
-    fn hidden(&self, text: &str) -> String {
+    fn hidden_map_name(&self, text: &str) -> String {
         let whole = format!("{} {} {text}", self.context.name, self.globals.text);
         // This hash is the same in every process.
         let mut hasher = FnvHasher::default();
@@ -177,8 +177,8 @@ impl Checker<'_> {
         format!("entry {:016x}", hasher.finish())
     }
 
-    /// Checks something as part of another event's handler; gives the errors found there, too.
-    fn elsewhere<T>(
+    /// Checks something as part of another event's handler; the diagnostics of that are returned beside the result.
+    fn in_context_of<T>(
         &mut self,
         context: &crate::context::Context,
         work: impl FnOnce(&mut Checker<'_>) -> Checked<T>,
@@ -190,7 +190,7 @@ impl Checker<'_> {
     }
 
     /// A place in a hidden map, for reading.
-    fn place(&mut self, name: &str, key: &[ast::Expr], span: Span) -> Checked<MapPlace> {
+    fn hidden_place(&mut self, name: &str, key: &[ast::Expr], span: Span) -> Checked<MapPlace> {
         let keys: Vec<&ast::Expr> = key.iter().collect();
         let assumed = ValueKind::Scalar(FieldType::Integer {
             size: 8,
@@ -201,7 +201,7 @@ impl Checker<'_> {
     }
 
     /// The statement `map[key] = value` for a hidden map.
-    fn keeps(&mut self, name: &str, key: &[ast::Expr], value: Expr, span: Span) -> Checked<Statement> {
+    fn store_hidden(&mut self, name: &str, key: &[ast::Expr], value: Expr, span: Span) -> Checked<Statement> {
         let keys: Vec<&ast::Expr> = key.iter().collect();
         let kind = self.stores(name, &keys, MapChange::Set(value), span)?;
         Ok(Statement { kind, span })

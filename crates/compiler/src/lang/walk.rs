@@ -15,15 +15,15 @@ pub enum Node<'a> {
 }
 
 impl Probe {
-    /// Whether anything in its predicate or block is as wanted.
-    pub fn any(&self, wanted: &dyn Fn(Node<'_>) -> bool) -> bool {
-        let walk = Walk { wanted };
+    /// Whether `matches` holds of any node of its predicate or block.
+    pub fn any(&self, matches: &dyn Fn(Node<'_>) -> bool) -> bool {
+        let walk = Walk { matches };
         walk.all(self.predicate.iter()) || self.block.as_ref().is_some_and(|block| walk.block(block))
     }
 }
 
 struct Walk<'w> {
-    wanted: &'w dyn Fn(Node<'_>) -> bool,
+    matches: &'w dyn Fn(Node<'_>) -> bool,
 }
 
 impl Walk<'_> {
@@ -79,7 +79,7 @@ impl Walk<'_> {
     }
 
     fn expr(&self, expr: &Expr) -> bool {
-        (self.wanted)(Node::Expr(expr)) || self.within(&expr.kind)
+        (self.matches)(Node::Expr(expr)) || self.within(&expr.kind)
     }
 
     fn within(&self, kind: &ExprKind) -> bool {
@@ -141,7 +141,7 @@ impl Walk<'_> {
             TypeSuffix::Array(Some(count)) => self.expr(count),
             TypeSuffix::Array(None) | TypeSuffix::Pointer => false,
         };
-        (self.wanted)(Node::Type(ty)) || self.all(ty.of.as_deref()) || ty.suffixes.iter().any(suffix)
+        (self.matches)(Node::Type(ty)) || self.all(ty.of.as_deref()) || ty.suffixes.iter().any(suffix)
     }
 }
 

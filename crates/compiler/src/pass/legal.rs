@@ -1,4 +1,4 @@
-//! Leaves only forms that the machine has: numbers that fit 32 signed bits, shifts within the width, two-address arithmetic.
+//! Legalisation: operations that BPF has no instruction for become ones that it has: immediates of 32 signed bits, shifts within the width, two-address arithmetic.
 
 use crate::ir::{AluOp, AtomicOp, Bits, End, Function, Inst, Op, Operand, Vreg, Width};
 
@@ -21,7 +21,7 @@ pub(super) fn run(function: &mut Function) {
             otherwise,
         }) = function.blocks[at].end
         {
-            let right = number(function, right, bits, &mut |op| out.push(Inst { op, span }));
+            let right = legal_operand(function, right, bits, &mut |op| out.push(Inst { op, span }));
             function.blocks[at].end = Some(End::Branch {
                 condition,
                 bits,
@@ -36,7 +36,7 @@ pub(super) fn run(function: &mut Function) {
 }
 
 /// A right operand that fits: a number beyond 32 signed bits goes to a register first.
-fn number(function: &mut Function, operand: Operand, bits: Bits, push: &mut dyn FnMut(Op)) -> Operand {
+fn legal_operand(function: &mut Function, operand: Operand, bits: Bits, push: &mut dyn FnMut(Op)) -> Operand {
     match (operand, bits) {
         (Operand::Imm(n), Bits::B32) => Operand::Imm(i64::from(n as i32)),
         (Operand::Imm(n), Bits::B64) if i32::try_from(n).is_err() => {
@@ -64,7 +64,7 @@ fn legalize(function: &mut Function, op: Op, push: &mut dyn FnMut(Op)) {
             left,
             right,
         } => {
-            let right = number(function, right, bits, push);
+            let right = legal_operand(function, right, bits, push);
             push(Op::Compare {
                 condition,
                 bits,
@@ -82,7 +82,7 @@ fn legalize(function: &mut Function, op: Op, push: &mut dyn FnMut(Op)) {
             let value = match (value, width) {
                 // Only the low bytes count, so any extension of them will do.
                 (Operand::Imm(n), Width::B1 | Width::B2 | Width::B4) => Operand::Imm(i64::from(n as i32)),
-                _ => number(function, value, Bits::B64, push),
+                _ => legal_operand(function, value, Bits::B64, push),
             };
             push(Op::Store {
                 width,
@@ -141,7 +141,7 @@ fn legalize_alu(
         (AluOp::ShiftLeft | AluOp::ShiftRight | AluOp::ShiftRightSigned, Operand::Imm(n)) => {
             Operand::Imm(n & width)
         }
-        _ => number(function, right, bits, push),
+        _ => legal_operand(function, right, bits, push),
     };
     let alu = |dst, left, right| Op::Alu {
         op,

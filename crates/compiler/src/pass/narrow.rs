@@ -6,10 +6,10 @@ use crate::ir::{Bits, End, Function, Op, Operand, Width};
 /// Compares 32 bits where both sides are extended from them, then drops extensions that only narrow stores and such comparisons see.
 pub(super) fn run(function: &mut Function) {
     compare_halves(function);
-    let wanted = wanted(function);
+    let read_widths = read_widths(function);
     for inst in function.blocks.iter_mut().flat_map(|b| &mut b.insts) {
         let Some(dst) = inst.op.def() else { continue };
-        let enough = |width: Width| wanted[dst.0 as usize].is_some_and(|w| w <= width);
+        let enough = |width: Width| read_widths[dst.0 as usize].is_some_and(|w| w <= width);
         match &mut inst.op {
             Op::Load { width, signed, .. } if enough(*width) => *signed = false,
             Op::Extend { dst, src, width, .. } if enough(*width) => {
@@ -50,11 +50,11 @@ fn compare_halves(function: &mut Function) {
     }
 }
 
-/// By register: the low bytes that are looked at anywhere.
-fn wanted(function: &Function) -> Vec<Option<Width>> {
-    let mut wanted = vec![None; function.vregs as usize];
-    let mut want = |v: crate::ir::Vreg, width: Width| {
-        let entry = &mut wanted[v.0 as usize];
+/// By register: the widest read of it; `None` where nothing reads it.
+fn read_widths(function: &Function) -> Vec<Option<Width>> {
+    let mut read_widths = vec![None; function.vregs as usize];
+    let mut read = |v: crate::ir::Vreg, width: Width| {
+        let entry = &mut read_widths[v.0 as usize];
         *entry = (*entry).max(Some(width));
     };
     for block in &function.blocks {
@@ -63,10 +63,10 @@ fn wanted(function: &Function) -> Vec<Option<Width>> {
                 Op::Store {
                     width, base, value, ..
                 } => {
-                    want(*base, Width::B8);
-                    value.vreg().into_iter().for_each(|v| want(v, *width));
+                    read(*base, Width::B8);
+                    value.vreg().into_iter().for_each(|v| read(v, *width));
                 }
-                op => op.uses().for_each(|v| want(v, Width::B8)),
+                op => op.uses().for_each(|v| read(v, Width::B8)),
             }
         }
         match &block.end {
@@ -76,12 +76,12 @@ fn wanted(function: &Function) -> Vec<Option<Width>> {
                 right,
                 ..
             }) => {
-                want(*left, Width::B4);
-                right.vreg().into_iter().for_each(|v| want(v, Width::B4));
+                read(*left, Width::B4);
+                right.vreg().into_iter().for_each(|v| read(v, Width::B4));
             }
-            Some(end) => end.uses().for_each(|v| want(v, Width::B8)),
+            Some(end) => end.uses().for_each(|v| read(v, Width::B8)),
             None => {}
         }
     }
-    wanted
+    read_widths
 }

@@ -28,8 +28,8 @@ pub struct Part {
     pub records: u32,
 }
 
-/// Records in lent pages, which are whole.
-pub fn events_in<M: Memory>(memory: &M, pages: Range<usize>) -> u64 {
+/// Records in lent pages, all of which are whole.
+pub fn records_in<M: Memory>(memory: &M, pages: Range<usize>) -> u64 {
     let pages = pages.step_by(PAGE as usize);
     let events = pages.map(|page| memory.load(page + offset::COMMITTED as usize) >> 32);
     events.sum()
@@ -94,7 +94,7 @@ impl<M: Memory> Ring<M> {
         Ok(((end - from) / PAGE64) as usize)
     }
 
-    /// The last of the whole pages that begin with the one at `from`, lie before `end` and side by side in memory; not more of them than
+    /// The last of the run of whole pages from the one at `from` on that lie before `end` and side by side in memory; not more of them than
     /// an eighth of the ring, so that writers get room again soon.
     fn run(&self, cpu: u32, from: u64, end: u64) -> Option<u64> {
         let data = u64::from(self.geometry().data());

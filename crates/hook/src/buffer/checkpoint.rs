@@ -1,4 +1,4 @@
-//! Checkpoints: how many records a CPU's overwriting ring had kept up to a position. Between two of them a tail knows to the record how many were overwritten before it read them.
+//! Checkpoints: how many records a CPU's overwriting ring had kept up to a position. From two of them a reader of the newest records (`trace --session`) counts exactly those overwritten before it came to them.
 
 use super::layout::Mode;
 use super::memory::Memory;
@@ -13,10 +13,10 @@ pub struct Checkpoint {
     pub recorded: u64,
 }
 
-/// How often a moment is sought in which no writer is in the middle of a record.
-const LOOKS: u32 = 500;
+/// Attempts to find a moment in which no writer is in the middle of a record.
+const ATTEMPTS: u32 = 500;
 /// Pages before the one in use that an interrupted writer may be in.
-const NEWEST: u64 = 8;
+const NESTED_PAGES: u64 = 8;
 
 impl<M: Memory> Ring<M> {
     /// How many records a CPU's overwriting ring has kept so far, and up to which position; `None` in a stream, which does not count them, or when
@@ -26,9 +26,9 @@ impl<M: Memory> Ring<M> {
             return None;
         }
         let numbers = 0..self.geometry().events.min(1 << 16);
-        for _ in 0..LOOKS {
+        for _ in 0..ATTEMPTS {
             let position = self.position(cpu);
-            if self.is_still(cpu, position) {
+            if self.newest_are_committed(cpu, position) {
                 let recorded = numbers.clone().map(|n| self.counts(cpu, n as u16).recorded).sum();
                 if self.position(cpu) == position {
                     return Some(Checkpoint { position, recorded });
@@ -50,13 +50,13 @@ impl<M: Memory> Ring<M> {
                 recorded: mark.recorded.saturating_sub(held),
             })
         };
-        (0..LOOKS).find_map(|_| begun())
+        (0..ATTEMPTS).find_map(|_| begun())
     }
 
     /// Whether every record of the newest pages up to a position is committed: interrupts nest no deeper than that.
-    fn is_still(&self, cpu: u32, position: u64) -> bool {
+    fn newest_are_committed(&self, cpu: u32, position: u64) -> bool {
         let page = page_of(position);
-        let newest = page.saturating_sub(NEWEST * PAGE64);
+        let newest = page.saturating_sub(NESTED_PAGES * PAGE64);
         self.is_committed(cpu, self.oldest(page).max(newest), position)
     }
 }

@@ -1,4 +1,4 @@
-//! The rings of a buffer as their reader has them: memory shared with the writers, its layout, its counters. Pages are read by a [cursor](super::cursor).
+//! The reader's side of a buffer's rings: memory shared with the writers, its layout, its counters. Pages are read by a [cursor](super::cursor).
 //!
 //! Writers on other CPUs go on meanwhile. A page is whole when its sequence number is that of the position asked for *and* its
 //! committed word says so, read in this order (its opener writes them in the other).
@@ -134,8 +134,8 @@ impl<M: Memory> Ring<M> {
         Ok(())
     }
 
-    /// Whether records wait for a stream's reader.
-    pub fn is_waiting(&self, cpu: u32) -> bool {
+    /// Whether a stream has records that its reader has neither freed nor acknowledged.
+    pub fn has_unread(&self, cpu: u32) -> bool {
         let read = self.freed(cpu) + u64::from(HEADER);
         self.position(cpu) > read.max(self.acknowledged(cpu))
     }
@@ -230,7 +230,7 @@ impl<M: Memory> Ring<M> {
         self.cpus().map(fill).fold(0.0, f64::max)
     }
 
-    /// Everything before it has been acted on.
+    /// Position before which every record has been acted on.
     pub fn acknowledged(&self, cpu: u32) -> u64 {
         self.control(cpu, offset::ACKNOWLEDGED)
     }
@@ -246,7 +246,7 @@ impl<M: Memory> Ring<M> {
         new
     }
 
-    /// Says that everything before `position` has been acted on: kept in the ring itself, for the next reader. Pages before it
+    /// Stores that every record before `position` has been acted on; the ring itself keeps it for the next reader. Pages before it
     /// are freed.
     pub fn acknowledge(&self, cpu: u32, position: u64) {
         let acknowledged = self.base(cpu) + offset::ACKNOWLEDGED as usize;

@@ -33,15 +33,15 @@ pub struct Status {
     pub name: String,
     /// The shape of the buffer's rings.
     pub geometry: Geometry,
-    /// Whether it takes nothing.
+    /// Whether it is frozen: its records are kept and new ones lost.
     pub frozen: bool,
     /// By CPU; counts are those from the beginning.
     pub rings: Vec<RingStatus>,
-    /// What it was before it was last resized, and holds still.
+    /// The rings from before the last resize, while their records are still kept.
     pub before: Option<BeforeResize>,
 }
 
-/// Status of a buffer before it was last resized.
+/// Status of the rings from before a buffer's last resize.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BeforeResize {
     /// The shape of the rings before the resize.
@@ -104,7 +104,7 @@ impl Status {
         most as f64 / f64::from(self.geometry.data())
     }
 
-    /// Time of the oldest record in any ring, ns of CLOCK_MONOTONIC, what it was before its last resize left out.
+    /// Time of the oldest record in any ring, ns of CLOCK_MONOTONIC; rings from before the last resize are not counted.
     pub fn oldest(&self) -> Option<u64> {
         self.rings.iter().filter_map(|ring| ring.oldest).min()
     }
@@ -134,7 +134,7 @@ impl<M: Memory> Ring<M> {
         let newest = self.control(cpu, offset::RESERVED);
         let any = self.position(cpu) > from + u64::from(HEADER);
         let counts = any && newest >= since;
-        // Pages that were through before then hold nothing that counts.
+        // Pages whose last record is older than `since` hold nothing that counts.
         let mut first = from;
         while first < current && self.header(cpu, first + PAGE64, packet::offset::TIMESTAMP_BEGIN) <= since {
             first += PAGE64;
@@ -177,7 +177,7 @@ impl<M: Memory> Ring<M> {
 }
 
 impl super::Buffer {
-    /// Status of the buffer; `since` (ns of CLOCK_MONOTONIC) is its last reset, `frozen` whether it takes nothing.
+    /// Status of the buffer; `since` (ns of CLOCK_MONOTONIC) is its last reset, `frozen` whether it is.
     pub fn status(&self, since: u64, frozen: bool) -> Status {
         let rings = |buffer: &Self| -> Vec<RingStatus> {
             let ring = buffer.ring();

@@ -102,7 +102,7 @@ impl ProbeWord {
     /// No probe: its hooks return at once.
     pub const NONE: Self = Self(0);
 
-    /// A table whose handlers are compiled into its hooks, or stand in a slot of each.
+    /// A named probe whose programs are compiled into its hooks, or stand in a slot of each.
     pub const fn new(number: u32, slot: Option<u32>) -> Self {
         match slot {
             None => Self(number as u64),
@@ -189,7 +189,7 @@ impl Control {
         self.get(START)
     }
 
-    /// Puts a table in the place of an older one of its name, if that is active; whether it was.
+    /// Replaces the active table by one that was loaded under its name, if `from` is active; whether it was.
     pub fn succeed(&self, from: Table, to: Table) -> bool {
         let was = self.exchange(from, to);
         if was && self.get(SWITCHED_TO) == from.0 {
@@ -245,7 +245,7 @@ impl Control {
 }
 
 impl Control {
-    /// Writes a named probe's word: its own lets it work from the next event on, none or another's keep it still.
+    /// Writes a named probe's word: its own enables it from the next event on, any other disables it.
     pub fn set_probe(&self, place: u32, word: ProbeWord) {
         if place < MAX_PROBES {
             self.set(probe_at(place), word.0);
@@ -275,7 +275,7 @@ impl Control {
         self.get(ARMED)
     }
 
-    /// Says up to which generation of the state they have them.
+    /// Stores up to which generation of the state named probes have their words.
     pub fn set_armed(&self, generation: u64) {
         self.set(ARMED, generation);
     }
@@ -286,7 +286,7 @@ const fn probe_at(place: u32) -> u32 {
 }
 
 impl Control {
-    /// Lets a buffer take records again, or no more.
+    /// Freezes a buffer, or lets it take records again.
     pub fn freeze(&self, buffer: u32, frozen: bool) {
         if buffer < MAX_BUFFERS {
             self.set(frozen_at(buffer), u64::from(frozen));
@@ -328,7 +328,7 @@ impl Control {
         }
     }
 
-    /// Since when (ns of CLOCK_MONOTONIC) a buffer's records count.
+    /// Time of a buffer's last reset, ns of CLOCK_MONOTONIC: records from before do not count.
     pub fn since(&self, buffer: u32) -> u64 {
         if buffer < MAX_BUFFERS {
             self.get(reset_at(buffer))
@@ -419,7 +419,7 @@ pub fn emit_probe_word(b: &mut Builder, place: u32) -> Vreg {
     b.load(Width::B8, word, 0)
 }
 
-/// Leaves where all named probes are kept still.
+/// Leaves where all named probes are switched off.
 pub fn emit_probes_on(b: &mut Builder, skip: BlockId) {
     let silent = address(b, SILENT);
     let silent = b.load(Width::B8, silent, 0);

@@ -1,7 +1,7 @@
 //! The code before every handler of a session: the active table is read and the process filtered, then the table's handler is called.
 //!
 //! A record that names no buffer goes to the one that its CPU uses now. Where handlers of the session may change that, the reservation stands
-//! once per buffer that can be meant, and the ways join before the record is filled:
+//! once per buffer that can be meant, and the branches join before the record is filled:
 //!
 //! ```text
 //!   current buffer of this CPU ─┬─ 1 ─► frozen? ─► reserve in ring 1 ─┐
@@ -105,13 +105,13 @@ pub struct Dispatch {
     pub buffers: Vec<(String, RingSink)>,
     /// Buffers that are for one process, by number.
     pub owners: Vec<(u32, Owner)>,
-    /// What may happen to them meanwhile.
+    /// How handlers and commands may change them while hooks run.
     pub buffer_policy: BufferPolicy,
     /// Whether failures of helpers are counted.
     pub counts_failures: bool,
-    /// Whether updates of full maps are, by their places.
+    /// Whether updates of full maps are counted, by their places.
     pub counts_updates: bool,
-    /// Whether divisions by zero are, and loops that the kernel ends.
+    /// Whether divisions by zero are counted, and loops that the kernel ends.
     pub counts_divisions: bool,
     /// Names of the tables by their places.
     pub tables: Vec<String>,
@@ -148,17 +148,17 @@ impl HandlerChoice {
 
 impl Dispatch {
     /// The number of a buffer.
-    fn number(&self, name: &str) -> Result<u32, SinkError> {
+    fn buffer_number(&self, name: &str) -> Result<u32, SinkError> {
         let found = self.buffers.iter().position(|(known, _)| known == name);
         let number = found.ok_or_else(|| SinkError(format!("there is no buffer {name}")))?;
         Ok(number as u32)
     }
 
-    /// Numbers of the buffers that a record may go to; the last where none of the others is meant.
-    fn possible(&self, to: &Destination) -> Result<Vec<u32>, SinkError> {
+    /// Numbers of the buffers that a record may go to, the default last.
+    fn possible_buffers(&self, to: &Destination) -> Result<Vec<u32>, SinkError> {
         match to {
-            Destination::Buffer(name) => Ok(vec![self.number(name)?]),
-            Destination::Messages => match self.number(MESSAGES) {
+            Destination::Buffer(name) => Ok(vec![self.buffer_number(name)?]),
+            Destination::Messages => match self.buffer_number(MESSAGES) {
                 Ok(number) => Ok(vec![number]),
                 Err(_) => Err(SinkError(
                     "this session has no buffer for messages to the agent".to_owned(),
@@ -167,7 +167,7 @@ impl Dispatch {
             Destination::Current => {
                 let mut possible = Vec::new();
                 for name in &self.buffer_policy.current {
-                    possible.push(self.number(name)?);
+                    possible.push(self.buffer_number(name)?);
                 }
                 possible.extend(self.owners.iter().map(|(number, _)| *number));
                 possible.retain(|number| *number != 0);
@@ -245,7 +245,7 @@ fn branch_runs(b: &mut Builder, value: Vreg, runs: &[(u64, u64, BlockId)], other
     }
 }
 
-/// Calls the handler that stands in the slot that a word names, if any: does not come back from it. No program can be called with preemption off, so
+/// Tail-calls the handler in the slot that a word names, if any, and does not return from it. No program can be called with preemption off, so
 /// one that runs `whole` switches it on.
 fn call_slot(b: &mut Builder, word: Vreg, whole: bool, skip: BlockId) {
     let slot = b.shift_right(word, 32);
@@ -421,10 +421,10 @@ impl Sink for Dispatch {
                     &[context.into(), slots.into(), call.entry.into()],
                 );
             }
-            Action::UseBuffer(name) => control::emit_use_buffer(b, self.number(name)?),
-            Action::Freeze(name) => control::emit_freeze(b, self.number(name)?, true),
-            Action::Thaw(name) => control::emit_freeze(b, self.number(name)?, false),
-            Action::Reset(name) => control::emit_reset(b, self.number(name)?),
+            Action::UseBuffer(name) => control::emit_use_buffer(b, self.buffer_number(name)?),
+            Action::Freeze(name) => control::emit_freeze(b, self.buffer_number(name)?, true),
+            Action::Thaw(name) => control::emit_freeze(b, self.buffer_number(name)?, false),
+            Action::Reset(name) => control::emit_reset(b, self.buffer_number(name)?),
         }
         Ok(())
     }
@@ -447,7 +447,7 @@ impl Sink for Dispatch {
         to: &Destination,
         skip: BlockId,
     ) -> Result<Reservation, SinkError> {
-        let possible = self.possible(to)?;
+        let possible = self.possible_buffers(to)?;
         let (others, last) = match possible.as_slice() {
             [] => return Err(SinkError("there is no buffer".to_owned())),
             [only] => return self.reserve_in(b, *only, number, size, skip),

@@ -13,8 +13,8 @@ use kestrel_trace::process::Processes;
 
 /// Name by which programs refer to the hash of names: thread number to 16 bytes.
 pub const MAP: &str = "names";
-/// Threads remembered; the ones not heard of for longest go first.
-const MAX: u32 = 8192;
+/// Threads remembered; the least recently used go first.
+const MAX_THREADS: u32 = 8192;
 /// `TASK_COMM_LEN`.
 const NAME: u32 = 16;
 
@@ -25,7 +25,7 @@ pub fn create_map() -> Result<Map> {
         "kestrel_names",
         4,
         NAME,
-        MAX,
+        MAX_THREADS,
     ))?)
 }
 
@@ -51,22 +51,22 @@ pub fn collect(map: &Map, names: &mut Processes) -> Result<()> {
 }
 
 /// The newest name that the programs have kept of a thread.
-pub fn one(map: &Map, tid: u32) -> Option<String> {
+pub fn newest_name(map: &Map, tid: u32) -> Option<String> {
     let value = map.lookup(&tid.to_ne_bytes()).ok()??;
     let text = value.split(|b| *b == 0).next().unwrap_or_default();
     (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
 }
 
-/// A zeroed place for a name.
-fn room(b: &mut Builder) -> Vreg {
+/// The address of a zeroed name on the stack.
+fn zeroed_name(b: &mut Builder) -> Vreg {
     let slot = b.slot(NAME, 8);
-    let room = b.slot_address(slot, 0);
-    b.store(Width::B8, room, 0, 0);
-    b.store(Width::B8, room, 8, 0);
-    room
+    let zeroed_name = b.slot_address(slot, 0);
+    b.store(Width::B8, zeroed_name, 0, 0);
+    b.store(Width::B8, zeroed_name, 8, 0);
+    zeroed_name
 }
 
-fn keep(b: &mut Builder, thread: Vreg, name: Vreg) {
+fn store_name(b: &mut Builder, thread: Vreg, name: Vreg) {
     let key = key(b, thread);
     let map = b.external(MAP);
     let map = b.map_pointer(map);
@@ -78,7 +78,7 @@ fn keep(b: &mut Builder, thread: Vreg, name: Vreg) {
 }
 
 fn current_name(b: &mut Builder) -> Vreg {
-    let name = room(b);
+    let name = zeroed_name(b);
     b.helper(helper::GET_CURRENT_COMM, &[name.into(), NAME.into()]);
     name
 }
@@ -87,7 +87,7 @@ fn on_exec() -> Builder {
     let mut b = Builder::new();
     let name = current_name(&mut b);
     let thread = b.helper(helper::GET_CURRENT_PID_TGID, &[]);
-    keep(&mut b, thread, name);
+    store_name(&mut b, thread, name);
     b
 }
 
@@ -99,7 +99,7 @@ fn on_fork(types: &Btf) -> Result<Builder> {
     let child = b.load(Width::B8, context, 8);
     let name = current_name(&mut b);
     let thread = read(&mut b, Width::B4, child, pid);
-    keep(&mut b, thread, name);
+    store_name(&mut b, thread, name);
     Ok(b)
 }
 
@@ -109,12 +109,12 @@ fn on_rename(types: &Btf) -> Result<Builder> {
     let context = b.context();
     let task = b.load(Width::B8, context, 0);
     let text = b.load(Width::B8, context, 8);
-    let name = room(&mut b);
+    let name = zeroed_name(&mut b);
     b.helper(
         helper::PROBE_READ_KERNEL_STR,
         &[name.into(), NAME.into(), text.into()],
     );
     let thread = read(&mut b, Width::B4, task, pid);
-    keep(&mut b, thread, name);
+    store_name(&mut b, thread, name);
     Ok(b)
 }

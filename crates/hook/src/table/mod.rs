@@ -38,7 +38,7 @@ pub struct TableFile {
     pub tables: Vec<TableSpec>,
     /// `config = { max_map_keys = N }`.
     pub max_map_keys: Option<u32>,
-    /// Warnings, which do not prevent its use.
+    /// Warnings, with which the file can be used.
     pub warnings: Vec<Diagnostic>,
     /// What another user could change about the file that it was read from; none where only root and the caller can, and of a text that the caller gives.
     pub objection: Option<Objection>,
@@ -55,7 +55,7 @@ pub struct BufferSpec {
     pub mode: Mode,
     /// The process whose records go to it, if it belongs to one.
     pub process: Option<Owner>,
-    /// Where the file names it; empty for the default buffer.
+    /// Its place in the text; empty for the default buffer.
     pub span: Span,
 }
 

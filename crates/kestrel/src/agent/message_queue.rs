@@ -51,7 +51,7 @@ impl MessageQueue {
             ring.cpus().any(|cpu| {
                 let known = self.rings.get(&(number, cpu));
                 let seen = known.map_or(0, |known| known.cursor.position());
-                ring.is_waiting(cpu) && ring.position(cpu) > seen
+                ring.has_unread(cpu) && ring.position(cpu) > seen
             })
         })
     }

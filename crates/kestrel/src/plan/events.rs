@@ -296,7 +296,7 @@ impl<'a> Events<'a> {
         match one
             .strategies
             .iter()
-            .any(|strategy| strategy.mechanism.is_at(mechanism))
+            .any(|strategy| strategy.mechanism.is_same_place(mechanism))
         {
             true => Some(one),
             false => self.anew(name).or(Some(one)),

@@ -243,7 +243,7 @@ fn into_slot(
     };
     resolved
         .strategies
-        .retain(|strategy| strategy.mechanism.is_at(&hook.mechanism));
+        .retain(|strategy| strategy.mechanism.is_same_place(&hook.mechanism));
     if resolved.strategies.is_empty() {
         return Err(no_strategy(hook));
     }

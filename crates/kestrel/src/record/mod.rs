@@ -8,7 +8,7 @@ use crate::session::Session;
 use crate::user_symbols::{UserCode, holds_user_stacks};
 use kestrel_catalog::Result;
 use kestrel_hook::buffer::Buffer;
-use kestrel_hook::buffer::borrow::{Part, events_in, write_lent};
+use kestrel_hook::buffer::borrow::{Part, records_in, write_lent};
 use kestrel_hook::buffer::cursor::Unread;
 use kestrel_hook::buffer::name::MESSAGES;
 use kestrel_hook::buffer::reader::Ring;
@@ -296,7 +296,7 @@ impl Recorder {
                     let before = writer.packets(number, cpu);
                     let appended = writer.append_with(number, cpu, range.len(), &mut write);
                     if appended.is_ok() {
-                        *on_file += events_in(memory, range.clone());
+                        *on_file += records_in(memory, range.clone());
                     }
                     Ok(appended.map_err(|error| {
                         *failed = Some(error.reason());

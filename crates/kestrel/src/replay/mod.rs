@@ -42,9 +42,9 @@ pub struct Replaying {
     ticks: Vec<Tick>,
     /// When the first of the ticks is due.
     due_ns: u64,
-    /// How many ticks may still follow each other in long times without records, each counted with what it prints.
+    /// Budget of ticks in long times without records: each takes one, and more for what it prints.
     idle_ticks: u64,
-    /// How many were left out because there were more.
+    /// Ticks left out beyond that budget.
     skipped_ticks: u64,
     processes: Processes,
     learner: Learner,
@@ -229,12 +229,12 @@ impl Replaying {
     /// Runs the handlers of `begin`.
     ///
     /// # Errors
-    /// What `perform` answers.
+    /// Those of `perform`.
     pub fn begin(&mut self, perform: &mut Perform) -> Result<()> {
-        self.own(&self.begin.clone(), perform)
+        self.run_handlers(&self.begin.clone(), perform)
     }
 
-    /// Runs what is due before a record, then its handlers. For every record, in order, until `exit`; those that are not wanted teach names alone.
+    /// Runs what is due before a record, then its handlers. For every record, in order, until `exit`; of those that are not wanted only names are learned.
     ///
     /// # Errors
     /// As [`Replaying::begin`].
@@ -266,7 +266,7 @@ impl Replaying {
     pub fn end(&mut self, perform: &mut Perform) -> Result<()> {
         // A handler of `end` has the last word.
         let code = self.exit.take();
-        self.own(&self.end.clone(), perform)?;
+        self.run_handlers(&self.end.clone(), perform)?;
         self.exit = self.exit.or(code);
         Ok(())
     }
@@ -337,11 +337,11 @@ impl Replaying {
             tick.next_ns = tick.next_ns.saturating_add(tick.every_ns);
         }
         self.due_ns = self.due();
-        self.own(&handlers, perform)
+        self.run_handlers(&handlers, perform)
     }
 
     /// Runs handlers of the program's own events, now.
-    fn own(&mut self, handlers: &[HandlerId], perform: &mut Perform) -> Result<()> {
+    fn run_handlers(&mut self, handlers: &[HandlerId], perform: &mut Perform) -> Result<()> {
         for &handler in handlers {
             let subject = Subject::at(self.now_ns, &self.processes);
             let written = self.replay.run(handler, &subject);

@@ -1,6 +1,6 @@
 //! Kinds of events made by clocks: what `interval` and `profile` have in common.
 
-use super::event::{no_fields, resolved};
+use super::event::{counter_event, no_fields};
 use super::period::{self, Period};
 use crate::catalog::glob::Glob;
 use crate::catalog::kind::{Description, EventKind, KindRow, Resolved, Via};
@@ -55,7 +55,7 @@ impl EventKind for Clock {
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let (name, nanoseconds) = self.period(spec)?;
         let clock = Software::CpuClock;
-        let one = resolved(catalog, self.name(), name, clock, nanoseconds, self.every_cpu);
+        let one = counter_event(catalog, self.name(), name, clock, nanoseconds, self.every_cpu);
         Ok(vec![one])
     }
 }

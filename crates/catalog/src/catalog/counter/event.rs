@@ -11,7 +11,7 @@ use kestrel_compiler::lang::number_of;
 use kestrel_kernel::perf::Counter;
 
 /// One event of a counter, seen by its only strategy.
-pub(super) fn resolved(
+pub(super) fn counter_event(
     catalog: &Catalog,
     kind: &'static str,
     name: String,
@@ -27,11 +27,11 @@ pub(super) fn resolved(
         every_cpu,
         process: command.filter(|_| every_cpu),
     });
-    resolved_by(catalog, kind, name, mechanism)
+    counter_event_by(catalog, kind, name, mechanism)
 }
 
-/// An event of a counter that is attached so.
-pub(super) fn resolved_by(
+/// One event of a counter that is attached by this mechanism.
+pub(super) fn counter_event_by(
     catalog: &Catalog,
     kind: &'static str,
     name: String,
@@ -58,11 +58,11 @@ pub(super) fn resolved_by(
     }
 }
 
-/// A counter and of how many one is an event, of `KIND:NAME` or `KIND:NAME:COUNT`; `find` gives the counter of a name and how many are usual.
+/// Parses `KIND:NAME` or `KIND:NAME:COUNT` as a counter and its sample period; `find` gives the counter of a name and its default period.
 ///
 /// # Errors
-/// What the shape is, and which names there are.
-pub(super) fn named<T>(
+/// An error with the shape of such names and the counters' names.
+pub(super) fn parse_counter<T>(
     spec: &EventSpec,
     kind: &str,
     names: &[&str],

@@ -1,6 +1,6 @@
 //! `hardware`: counters of the processor, on every CPU: one event per so many cycles, instructions, cache misses.
 
-use super::event::{named, no_fields, resolved};
+use super::event::{counter_event, no_fields, parse_counter};
 use crate::catalog::glob::Glob;
 use crate::catalog::kind::{Description, EventKind, KindRow, Resolved, Via};
 use crate::catalog::lookup::Catalog;
@@ -109,7 +109,7 @@ impl EventKind for Hardware {
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let names: Vec<&str> = COUNTERS.iter().map(|row| row.name).collect();
-        let (row, count) = named(spec, self.name(), &names, |name| {
+        let (row, count) = parse_counter(spec, self.name(), &names, |name| {
             let row = COUNTERS.iter().find(|row| is_called(row, name))?;
             Some((row, row.count))
         })?;
@@ -129,6 +129,13 @@ impl EventKind for Hardware {
             counts_time: false,
         };
         let name = format!("hardware:{}:{count}", row.name);
-        Ok(vec![resolved(catalog, self.name(), name, counter, count, true)])
+        Ok(vec![counter_event(
+            catalog,
+            self.name(),
+            name,
+            counter,
+            count,
+            true,
+        )])
     }
 }

@@ -1,6 +1,6 @@
 //! `software`: counters that the kernel keeps itself, on every CPU: one event per so many faults, switches, nanoseconds.
 
-use super::event::{named, no_fields, resolved};
+use super::event::{counter_event, no_fields, parse_counter};
 use crate::catalog::glob::Glob;
 use crate::catalog::kind::{Description, EventKind, KindRow, Resolved, Via};
 use crate::catalog::lookup::Catalog;
@@ -55,12 +55,19 @@ impl EventKind for SoftwareKind {
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let names: Vec<&str> = counters().map(Software::name).collect();
-        let ((counter, written), count) = named(spec, self.name(), &names, |name| {
+        let ((counter, written), count) = parse_counter(spec, self.name(), &names, |name| {
             let counter = Software::find(name)?;
             Some(((counter, name.to_owned()), default_count(counter)))
         })?;
         // The event has the name by which it was asked for, of several: `software:cs:1`.
         let name = format!("software:{written}:{count}");
-        Ok(vec![resolved(catalog, self.name(), name, counter, count, true)])
+        Ok(vec![counter_event(
+            catalog,
+            self.name(),
+            name,
+            counter,
+            count,
+            true,
+        )])
     }
 }

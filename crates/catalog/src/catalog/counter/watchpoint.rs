@@ -1,6 +1,6 @@
-//! `watchpoint`: the processor's debug registers, which tell when an address is written, read or executed.
+//! `watchpoint`: the processor's debug registers, which fire when an address is written, read or executed.
 
-use super::event::{no_fields, resolved_by};
+use super::event::{counter_event_by, no_fields};
 use crate::attach::{self, Mechanism};
 use crate::catalog::glob::Glob;
 use crate::catalog::kind::{Description, EventKind, KindRow, Resolved, Via};
@@ -61,7 +61,7 @@ impl EventKind for Watchpoint {
             every_cpu: true,
             process: catalog.script().and_then(|view| view.command.or(view.process)),
         });
-        let mut resolved = resolved_by(catalog, self.name(), name, mechanism);
+        let mut resolved = counter_event_by(catalog, self.name(), name, mechanism);
         // Handlers read what is watched: addresses of processes lie in the lower half.
         if address <= i64::MAX as u64 {
             for strategy in &mut resolved.strategies {

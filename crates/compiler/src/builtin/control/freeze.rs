@@ -1,4 +1,4 @@
-//! The built-in `freeze`: keeps a buffer as it is, without new records.
+//! The built-in `freeze`: stops a buffer from taking records.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Action, StatementKind};
@@ -7,7 +7,7 @@ pub(crate) static FREEZE: Builtin = Builtin {
     name: "freeze",
     numbered: false,
     usage: "freeze(\"buffer\")",
-    about: "let a buffer keep what it has and take nothing more",
+    about: "keep what a buffer holds: new records are lost",
     kind: BuiltinKind::Statement(|checker, usage| {
         let name = checker.steered_buffer(usage)?;
         Ok(StatementKind::Act(Action::Freeze(name)))

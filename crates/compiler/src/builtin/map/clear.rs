@@ -7,6 +7,6 @@ pub(crate) static CLEAR: Builtin = Builtin {
     name: "clear",
     numbered: false,
     usage: "clear(@map)",
-    about: "forget all keys of a map, at once for all CPUs",
+    about: "remove all keys of a map, at once for all CPUs",
     kind: BuiltinKind::Statement(|checker, usage| clear_whole(checker, usage, Clearing::Forget)),
 };

@@ -8,7 +8,7 @@ pub(crate) static NCPUS: Builtin = Builtin {
     name: "ncpus",
     numbered: false,
     usage: "ncpus",
-    about: "how many CPUs the kernel has room for",
+    about: "number of possible CPUs",
     kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         Ok(constant(checker.globals.cpus, Type::U64, usage.span))

@@ -6,6 +6,6 @@ pub(crate) static CAT: Builtin = Builtin {
     name: "cat",
     numbered: false,
     usage: "cat(\"format\"[, value, …])",
-    about: "print what a file holds, whose path is a format with values",
+    about: "print the contents of a file; its path is a format with values",
     kind: BuiltinKind::Statement(|checker, usage| checker.formatted(usage, "cat")),
 };

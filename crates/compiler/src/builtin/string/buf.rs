@@ -16,7 +16,7 @@ pub(crate) static BUF: Builtin = Builtin {
     name: "buf",
     numbered: false,
     usage: "buf(address[, bytes[, at most]])",
-    about: "memory at an address, NULs among its bytes; of an array, all of it where no length is said",
+    about: "bytes of memory at an address, NULs included; without a length, all of an array",
     kind: BuiltinKind::Value(read),
 };
 
@@ -63,7 +63,7 @@ fn limits(
             Some(own) => Ok((constant(own.into(), Type::U64, usage.span), own.clamp(1, room))),
             None => Err(checker.error(
                 usage.span,
-                "how many bytes of memory is only known of arrays: say it",
+                "buf() needs a length here: only arrays have one of their own",
             )),
         };
     };

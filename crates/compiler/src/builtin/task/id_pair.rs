@@ -6,7 +6,7 @@ use crate::check::tree::{BinaryOp, Expr, ExprKind, Intrinsic, Type};
 use crate::lang::ast;
 use kestrel_bpf::helper;
 
-/// One 32-bit half of an intrinsic of two.
+/// One 32-bit half of a 64-bit intrinsic.
 pub(super) fn lower_or_upper(usage: &Use<'_>, which: Intrinsic, upper: bool) -> Expr {
     let span = usage.span;
     let both = usage.intrinsic(which, Type::U64);
@@ -24,8 +24,8 @@ pub(super) fn lower_or_upper(usage: &Use<'_>, which: Intrinsic, upper: bool) -> 
     Expr::new(kind, Type::integer(4, false), span)
 }
 
-/// Numbering of processes that is meant: `curr_ns`, those of the PID namespace that Kestrel runs in, or `init`, the first one's.
-pub(super) fn numbering(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Intrinsic> {
+/// The argument of `pid` and `tid`: `curr_ns`, numbers of the PID namespace that Kestrel runs in, or `init`, those of the initial one.
+pub(super) fn id_namespace(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Intrinsic> {
     let args = usage.positional(checker, 0, 1)?;
     let Some(arg) = args.first() else {
         return Ok(Intrinsic::Identity);

@@ -1,6 +1,6 @@
 //! The built-in `pid`: the number of the process that runs.
 
-use super::id_pair::{lower_or_upper, numbering};
+use super::id_pair::{id_namespace, lower_or_upper};
 use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static PID: Builtin = Builtin {
@@ -9,7 +9,7 @@ pub(crate) static PID: Builtin = Builtin {
     usage: "pid[(curr_ns | init)]",
     about: "the process's number (the kernel's tgid), in the PID namespace that Kestrel runs in or in the first one",
     kind: BuiltinKind::Value(|checker, usage| {
-        let which = numbering(checker, usage)?;
+        let which = id_namespace(checker, usage)?;
         Ok(lower_or_upper(usage, which, true))
     }),
 };

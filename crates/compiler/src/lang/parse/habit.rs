@@ -1,4 +1,4 @@
-//! Habits from C, Python or a shell, and the spelling of the same here.
+//! Hints for syntax of C, Python or a shell: how the language spells the same.
 
 use super::Parser;
 use crate::lang::lexer::TokenKind;
@@ -32,8 +32,8 @@ const DECLARATION: &str = "a variable is declared with its name: let $x = 5; or 
 const HANDLER: &str = "a handler is written EVENT /predicate/ { statements }";
 
 impl Parser<'_> {
-    /// Hint where `wanted` should stand and another token does.
-    pub(super) fn instead(&self, wanted: &str) -> Option<String> {
+    /// Hint for an error where `wanted` was expected and another token stands.
+    pub(super) fn hint_for(&self, wanted: &str) -> Option<String> {
         let before = self.word_before();
         if before == "else" {
             return habit("else");
@@ -60,7 +60,7 @@ impl Parser<'_> {
                 Some("the statements of a loop or a condition stand in braces: { … }".to_owned())
             }
             () if wanted.contains("($name)") && self.word_before() == "let" => Some(DECLARATION.to_owned()),
-            () if wanted == "an expression" && self.turned_around() => {
+            () if wanted == "an expression" && self.is_swapped_assignment() => {
                 let sign = self.source(self.token.span);
                 Some(format!("did you mean \"{sign}=\"?"))
             }
@@ -70,7 +70,7 @@ impl Parser<'_> {
     }
 
     /// Whether the next token follows a `=` at once, and is one that may stand before it: `=+` for `+=`. The `=` of `==` or `<=` is none.
-    fn turned_around(&self) -> bool {
+    fn is_swapped_assignment(&self) -> bool {
         let before = self.lexer.text().get(..self.token.span.start as usize);
         let swapped = ["+", "*", "/", "%", "|", "^"].iter().any(|sign| self.is(sign));
         let assigned = before.and_then(|text| text.strip_suffix('='));

@@ -345,7 +345,7 @@ impl<'a> Parser<'a> {
             _ => format!("\"{}\"", self.source(self.token.span)),
         };
         let message = format!("expected {wanted}, not {there}");
-        let hint = self.instead(wanted);
+        let hint = self.hint_for(wanted);
         self.error(Diagnostic::error(self.token.span, message).maybe_hint(hint))
     }
 

@@ -267,7 +267,7 @@ fn check_read(old: &Buffer, next: Geometry, since: u64) -> Result<()> {
 /// Whether a stream holds records that count and were not read.
 fn waits(part: &Buffer, since: u64) -> bool {
     let ring = part.ring();
-    let waits = |cpu: u32| ring.is_waiting(cpu) && ring.status(cpu, since).newest.is_some();
+    let waits = |cpu: u32| ring.has_unread(cpu) && ring.status(cpu, since).newest.is_some();
     ring.cpus().any(waits)
 }
 

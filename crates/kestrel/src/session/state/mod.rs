@@ -410,7 +410,7 @@ impl HookState {
     pub(in crate::session) fn is_attached(&self, mechanism: &Mechanism) -> bool {
         self.attached
             .as_ref()
-            .is_some_and(|attached| attached.is_again(mechanism))
+            .is_some_and(|attached| attached.is_same_after_reload(mechanism))
     }
 
     /// How many calls a kretprobe follows, where that was said: its event's name does not say it.
