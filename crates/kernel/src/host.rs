@@ -1,4 +1,4 @@
-//! Where the kernel's files are: the only way to a path under /proc, /sys and /boot, so that a small tree can stand in for it.
+//! The root of the kernel's files: the only way to a path under /proc, /sys and /boot, so that a small tree can stand in for it.
 
 use crate::error::{Errno, Error, Interface, Result};
 use std::ffi::CString;

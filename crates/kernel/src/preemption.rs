@@ -1,4 +1,4 @@
-//! Whether the kernel preempts threads inside BPF programs, found by looking at the preemption count in one; never by version.
+//! Preemption inside BPF programs: whether this kernel does it, found by reading the preemption count in one, never by version.
 //!
 //! Linux 7 calls the programs of tracepoints with preemption on, older ones with preemption off; those of trampolines are called with preemption on by all
 //! kernels since 5.13. Where the kernel preempts nothing of its own (`preempt=none`, `preempt=voluntary`) that does not matter.

@@ -1,4 +1,4 @@
-//! Where the fields of a record lie: `header u64 | pid u32, tid u32 | fixed part | tail`, 8-aligned, its length a multiple of 8.
+//! The byte layout of a record: `header u64 | pid u32, tid u32 | fixed part | tail`, 8-aligned, its length a multiple of 8.
 //!
 //! Fixed fields have constant offsets and natural alignment, larger alignments first, so that there is no padding between them. Fields of variable length keep
 //! the number of their elements (`u16`) in the fixed part; the elements follow in the tail.

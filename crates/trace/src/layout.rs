@@ -1,4 +1,4 @@
-//! Where each field of a record lies: the one definition that generated code, the decoder and the CTF metadata share.
+//! The layout of records, field by field: the one definition that generated code, the decoder and the CTF metadata share.
 //!
 //! A record is `header u64 | pid u32, tid u32 | fixed part | tail`, 8-aligned, its length a multiple of 8. Fixed fields have
 //! constant offsets and natural alignment. Fields of variable length (strings, stacks) keep an element count (`u16`) in the

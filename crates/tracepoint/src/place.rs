@@ -1,4 +1,4 @@
-//! Where the fields of an event lie in a record, computed when the program is compiled, and a record's bytes as they are filled.
+//! The layout of an event's fields in a record, computed when the program is compiled, and a record's bytes as they are filled.
 
 use crate::value::{Field, FieldKind};
 use kestrel_layout::packet::CAPACITY;

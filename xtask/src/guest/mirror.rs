@@ -1,4 +1,4 @@
-//! Where Debian's packages come from: read out of the machine's own apt sources, or named by the user; no host is known here.
+//! The mirror of Debian's packages: read out of the machine's own apt sources, or named by the user; no host is known here.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Whether a type of one blob has the shape of a type of another: what CO-RE's "type matches" asks.
+//! Comparison of types of two BTF blobs by shape, as CO-RE's `bpf_core_type_matches` asks for it.
 //!
 //! The rules are those of the kernel's `__bpf_core_types_match` (tools/lib/bpf/relo_core.c). The kernel itself gives up (EINVAL) where
 //! structs lie two deep in one another; this walk does not.

@@ -1,4 +1,4 @@
-//! How programs are attached to the kernel: one file per family of mechanisms, one row each in [`Mechanism`]; the one way for sessions, named probes and objects.
+//! Attaching programs to the kernel: one file per family of mechanisms, one row each in [`Mechanism`]; the one way for sessions, named probes and objects.
 
 mod call;
 mod counter;

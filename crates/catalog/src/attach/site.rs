@@ -1,4 +1,4 @@
-//! Where in the kernel's code programs run, as far as sessions follow it: modules are unloaded and come back elsewhere.
+//! Places in the kernel's code where programs are attached, as far as sessions follow them: modules are unloaded and come back elsewhere.
 
 use crate::code::CodePlace;
 use kestrel_bpf::btf::TypeId;

@@ -1,4 +1,4 @@
-//! How often kprobes were hit while another one's handler ran: `nmissed` of each `struct kprobe`, for kernels whose links do not tell it.
+//! Missed hits of kprobes (another one's handler ran): `nmissed` of each `struct kprobe`, for kernels whose links do not report it.
 //!
 //! A probe of perf's is part of a `struct trace_kprobe`, whose event knows the BPF program on it, and that its number: so the counts of a program
 //! are found for any process that attached it, and however many probes share one place.

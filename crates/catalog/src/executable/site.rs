@@ -1,4 +1,4 @@
-//! One place in a program or library as it is written behind the path: `malloc`, `malloc+0x10`, `0x1234`, `cpp:ns::f(int)`.
+//! A place in a program or library, parsed from what follows the path in an event's name: `malloc`, `malloc+0x10`, `0x1234`, `cpp:ns::f(int)`.
 
 use super::Executable;
 use super::language::Language;

@@ -1,4 +1,4 @@
-//! How the view looks: where the recording is from, the histogram over time, tabs, a table or lines, keys.
+//! Layout of the explorer's screen: the recording's origin, the histogram over time, tabs, a table or lines, keys.
 
 use super::explorer::{Explorer, Mode, Typing};
 use super::losses::{is_whole, losses_line};

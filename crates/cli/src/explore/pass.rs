@@ -1,4 +1,4 @@
-//! One pass over the records of a recording, beside the drawing: how far it is, and whether it is still wanted.
+//! A pass over the records of a recording on a thread of its own: its progress, and its cancellation.
 
 use super::scope::{Judge, Scope};
 use crate::exit::Failure;

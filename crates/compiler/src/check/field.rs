@@ -1,4 +1,4 @@
-//! Where an event's values come from: the context, its arrays and strings, arguments, registers, and field rules, which are
+//! Sources of an event's values: the context, its arrays and strings, arguments, registers, and field rules, which are
 //! expressions of the language over the event's other fields.
 
 use super::checker::{Checked, Checker, Reported};

@@ -1,4 +1,4 @@
-//! How a print format shows a field: in which base, and under which names.
+//! Presentation of a field by its print format: base, and names of values.
 
 use super::{Field, Format, LabelKind};
 use alloc::borrow::ToOwned;

@@ -1,4 +1,4 @@
-//! How many records are there of each CPU?
+//! Records by CPU.
 
 use super::analysis::{Analysis, AnalysisKind};
 use super::count::Count;

@@ -1,4 +1,4 @@
-//! How many records are there of each thread?
+//! Records by thread.
 
 use super::analysis::{Analysis, AnalysisKind};
 use super::count::{Count, largest_first};

@@ -1,4 +1,4 @@
-//! When did the records happen?
+//! Records over time.
 
 use crate::record::Record;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What happens to a thread between its calls: a signal comes, or the thread ends. Lines as strace has them: `--- SIGCHLD {…} ---`, `+++ exited with 0 +++`.
+//! Signals and ends of threads, which happen between system calls. Lines as strace has them: `--- SIGCHLD {…} ---`, `+++ exited with 0 +++`.
 
 use super::line::thread;
 use super::memory::signal_information;

@@ -1,4 +1,4 @@
-//! How long did tasks that could run wait for a CPU, and how long did they run? As `perf sched latency` answers.
+//! Scheduling latency: how long runnable tasks waited for a CPU, and how long they ran, as `perf sched latency` defines it.
 
 use super::comm::{Comm, Who};
 use super::only::SchedFilter;

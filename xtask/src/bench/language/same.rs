@@ -1,4 +1,4 @@
-//! What two tracers said of the same events, line by line.
+//! Comparison of two tracers' output for the same events, line by line.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a command took: processor time, time of the clock and memory; figures of several rounds.
+//! The cost of a command: processor time, time of the clock and memory; figures of several rounds.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! What each module of a crate imports, read from its text: through `use` lines, paths in code, and `pub use` lines that hand a name on.
+//! Imports of each module of a crate, read from its text: through `use` lines, paths in code, and `pub use` lines that hand a name on.
 
 use crate::tidy::files::without_tests;
 use std::collections::{BTreeMap, BTreeSet};

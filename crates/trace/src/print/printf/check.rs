@@ -1,4 +1,4 @@
-//! Whether arguments of these types can be written by a format.
+//! Checking a format's conversions against the types of its arguments.
 
 use super::{Conversion, Format, Letter};
 use crate::layout::FieldType;
