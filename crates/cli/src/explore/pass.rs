@@ -1,4 +1,4 @@
-//! A pass over the records of a recording on a thread of its own: its progress, and its cancellation.
+//! A pass over the records of a recording in the background of the view: its progress, and its cancellation.
 
 use super::scope::{Judge, Scope};
 use crate::exit::Failure;
