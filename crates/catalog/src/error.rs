@@ -104,7 +104,7 @@ pub enum Error {
     Program {
         /// The text of the event or handler.
         source_text: String,
-        /// What is wrong with it, with places in the text.
+        /// Diagnostics, with places in the text.
         diagnostics: Vec<Diagnostic>,
     },
     /// No probe of a program has an event here that its filter lets through.
@@ -122,7 +122,7 @@ pub enum Error {
         file: String,
         /// The table file's text.
         source_text: String,
-        /// What is wrong with it, with places in the text.
+        /// Diagnostics, with places in the text.
         diagnostics: Vec<Diagnostic>,
     },
     /// There is no parameter of this name.
@@ -207,7 +207,7 @@ pub enum Error {
     /// This kernel cannot do it.
     #[error("{what}: {why}")]
     Unsupported {
-        /// What was asked for.
+        /// The name or thing asked for.
         what: String,
         /// Why this kernel cannot.
         why: String,
@@ -250,7 +250,7 @@ pub enum Error {
     Object {
         /// The object's file.
         object: String,
-        /// What is wrong with it.
+        /// The objection.
         why: String,
     },
     /// The verifier refused a program of an object.
@@ -368,7 +368,7 @@ pub enum Error {
     /// A table cannot be changed now.
     #[error("cannot {action} the table {table}: {why}")]
     TableInUse {
-        /// What was attempted, in words: `unload`.
+        /// The attempted action, in words: `unload`.
         action: &'static str,
         /// On which table.
         table: String,
@@ -422,7 +422,7 @@ pub enum Error {
     /// A buffer of a session that runs cannot be made or removed.
     #[error("cannot {action} the buffer {buffer}: {why}")]
     Buffer {
-        /// What was attempted, in words.
+        /// The attempted action, in words.
         action: &'static str,
         /// The buffer's name.
         buffer: String,
@@ -434,7 +434,7 @@ pub enum Error {
     Untrusted {
         /// The file, as it was named.
         file: String,
-        /// What is refused, in words.
+        /// The refused thing, in words.
         refused: &'static str,
         /// The objection: what others could change.
         objection: Objection,
@@ -460,9 +460,9 @@ pub enum Error {
     /// Input or output outside the kernel failed.
     #[error("cannot {action} {subject}: {error}")]
     Io {
-        /// What was attempted, in words: `write`.
+        /// The attempted action, in words: `write`.
         action: &'static str,
-        /// What it was attempted on.
+        /// The subject of the action.
         subject: String,
         /// The system's answer.
         error: std::io::Error,

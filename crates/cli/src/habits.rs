@@ -14,7 +14,7 @@ pub(crate) struct Habit {
     of: &'static str,
     /// The command it is typed after; empty: it stands in a command's place.
     after: &'static str,
-    /// What is typed.
+    /// The command line as typed.
     typed: Typed,
     /// An example, as it is typed.
     #[cfg_attr(not(test), expect(dead_code, reason = "the page of the documentation has it"))]

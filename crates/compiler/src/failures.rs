@@ -51,7 +51,7 @@ pub struct Failure {
     pub place: Option<Span>,
     /// The helper that failed.
     pub helper: Helper,
-    /// What it gave: an errno below zero, 0 for a look-up.
+    /// The helper's result: an errno below zero, 0 for a look-up.
     pub answer: i32,
     /// Number of failures.
     pub count: u64,

@@ -22,7 +22,7 @@ pub struct Program {
     pub maps: Vec<MapUse>,
     /// Of the records it writes, by what their number exceeds the event's; empty if it writes none.
     pub layouts: Vec<Layout>,
-    /// What it asks of the kernel.
+    /// Features of the kernel that it needs.
     pub uses: Uses,
     /// The intermediate code after all passes, for tests and debugging.
     pub function: Function,

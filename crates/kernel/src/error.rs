@@ -134,7 +134,7 @@ pub enum Error {
     /// The kernel answered with an error number.
     #[error("cannot {action} {subject}: {errno}")]
     System {
-        /// What was attempted, a verb phrase: "create the map".
+        /// The attempted action, a verb phrase: "create the map".
         action: &'static str,
         /// Name or path that it was attempted on.
         subject: String,
@@ -158,7 +158,7 @@ pub enum Error {
     Unresolved {
         /// The program's name.
         program: String,
-        /// What it refers to and why this cannot be resolved.
+        /// The reference, and why it cannot be resolved.
         what: String,
     },
     /// Something the kernel (or a file standing for it) says could not be understood.
@@ -166,13 +166,13 @@ pub enum Error {
     Format {
         /// The source that was read.
         subject: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// The caller asked for something that makes no sense; no system call was made.
     #[error("{subject}: {why}")]
     Argument {
-        /// What was asked for.
+        /// The name or thing asked for.
         subject: String,
         /// Why it is not possible.
         why: String,

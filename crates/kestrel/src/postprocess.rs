@@ -30,7 +30,7 @@ pub(crate) struct Review {
     pub span: Option<(u64, u64)>,
     /// Names of the addresses.
     pub symbols: Symbols,
-    /// What else a reader should know of them.
+    /// Notes for readers.
     pub notes: Vec<String>,
     /// Frames that were found in copies of stacks.
     pub unwound: Unwound,

@@ -69,7 +69,7 @@ impl Format {
     /// Reads a `format` file.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The objection, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut format = Self {
             name: String::new(),

@@ -10,7 +10,7 @@ pub enum Error {
     Expression {
         /// The expression as text.
         text: String,
-        /// What is wrong with it; at least one diagnostic is an error.
+        /// Diagnostics; at least one is an error.
         found: Vec<Diagnostic>,
     },
     /// A pattern fits no event of the trace.

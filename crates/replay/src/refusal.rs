@@ -62,7 +62,7 @@ struct Read<'e> {
     what: ReadKind,
 }
 
-/// What is read there.
+/// The value that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadKind {
     /// A text: `str(…)`.

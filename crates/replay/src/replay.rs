@@ -60,7 +60,7 @@ pub struct Replay {
     /// Where the words of the output are, once a handler has them.
     output: Option<u64>,
     begin_ns: u64,
-    /// What is added to times for dates, ns.
+    /// The difference of the wall clock from records' times, ns.
     offset: i64,
     /// Generations up to which no older keys are left, by the maps' numbers.
     swept: Vec<u64>,

@@ -8,7 +8,7 @@ pub struct Fault {
     pub insn: usize,
     /// The instruction as text.
     pub text: String,
-    /// What was wrong.
+    /// The reason.
     pub reason: Reason,
 }
 

@@ -4,7 +4,7 @@
 struct Objection {
     /// Alternatives; all parts of one must occur in one line of the message.
     needles: &'static [&'static [&'static str]],
-    /// What it means.
+    /// The meaning.
     meaning: Option<&'static str>,
     /// What to do, for authors of C programs.
     advice: Option<&'static str>,

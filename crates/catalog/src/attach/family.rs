@@ -200,7 +200,7 @@ pub struct Sections {
 /// The events that one program is to be attached to, on which kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Events<'a> {
-    /// What is known of the kernel.
+    /// Facts of the kernel.
     pub known: &'a CodeCache,
     /// The names: functions without their kind, tracepoints as `group:name`. The cookie of each is its place here.
     pub names: &'a [&'a str],

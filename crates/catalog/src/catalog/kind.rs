@@ -175,7 +175,7 @@ pub struct DescribedField {
 pub struct Description {
     /// Fields or parameters.
     pub fields: Vec<DescribedField>,
-    /// What it returns, for return events.
+    /// The returned value, for return events.
     pub returns: Option<String>,
 }
 
@@ -253,7 +253,7 @@ pub struct HelperHooks {
 pub struct HelperHook {
     /// What to attach to, and how.
     pub mechanism: Mechanism,
-    /// What stands behind the name of the event that it serves, in its own.
+    /// The suffix that its own name adds to that of the event it serves.
     pub label: &'static str,
     /// The function, where it is another than that of the event.
     pub symbol: Option<String>,

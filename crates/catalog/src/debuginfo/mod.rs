@@ -38,7 +38,7 @@ pub struct DebugInfo {
 pub struct Described {
     /// The types, over those that were given.
     pub types: Arc<Btf>,
-    /// What is known of each function, by its address.
+    /// Facts of each function, by its address.
     pub functions: HashMap<u64, Signature>,
     /// Structs of C++ that are passed by their address, whatever their size.
     pub by_address: HashSet<TypeId>,

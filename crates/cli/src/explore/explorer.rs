@@ -58,7 +58,7 @@ pub(crate) struct Typing {
     pub(super) what: PromptPurpose,
     /// The line that is being typed.
     pub(super) prompt: Prompt,
-    /// What is wrong with it, as far as it was tried.
+    /// The error, as far as it was tried.
     pub(super) wrong: Vec<String>,
 }
 

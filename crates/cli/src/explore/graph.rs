@@ -53,7 +53,7 @@ pub(crate) const COLUMNS: [(Column, &str, bool); 5] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     path: Path,
-    /// What stands in each column.
+    /// The content of each column.
     pub(crate) cells: [String; 5],
 }
 

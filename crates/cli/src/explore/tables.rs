@@ -76,7 +76,7 @@ pub(crate) struct Shown {
     targets: Vec<Subject>,
     /// Of latencies: how they are spread.
     histograms: Vec<String>,
-    /// What else is to be said.
+    /// A note, where there is one.
     pub(crate) remark: Option<String>,
 }
 

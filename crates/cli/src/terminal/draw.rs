@@ -233,9 +233,9 @@ fn narrow(columns: &[Column], widths: &mut [usize], width: usize) {
 pub(crate) struct Help {
     /// The key's name: `Enter`, `/`.
     pub(crate) key: &'static str,
-    /// What it does, in one or two words.
+    /// The effect, in one or two words.
     pub(crate) brief: &'static str,
-    /// What it does, in a sentence.
+    /// The effect, in a sentence.
     pub(crate) about: &'static str,
 }
 

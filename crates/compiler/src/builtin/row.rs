@@ -20,7 +20,7 @@ pub struct Builtin {
     pub numbered: bool,
     /// How it is written: `str(address[, bytes])`.
     pub usage: &'static str,
-    /// What it gives or does, in a sentence without a full stop.
+    /// The value or effect, in a sentence without a full stop.
     pub about: &'static str,
     pub(super) kind: BuiltinKind,
 }
@@ -63,7 +63,7 @@ pub(crate) type LowerAggregation = fn(&mut Lower<'_>, &MapPlace, &Aggregation, V
 pub(crate) struct Use<'a> {
     pub(crate) name: &'a str,
     pub(crate) name_span: Span,
-    /// What stands in parentheses, if there are any.
+    /// The arguments in parentheses, if there are any.
     pub(crate) args: Option<&'a [Arg]>,
     /// The place of the whole use.
     pub(crate) span: Span,

@@ -80,7 +80,7 @@ pub struct Globals {
     pub cpus: u64,
     /// How stacks are shown where nothing else is said (`stack_mode`).
     pub stack_mode: StackMode,
-    /// What is known of variables and maps from all their uses.
+    /// Types of variables and maps from all their uses.
     pub shapes: Shapes,
     /// Whether types are inferred from all uses (scripts): sources are checked again until `shapes` do not grow, and until then a use that does not agree with what is known is no error.
     pub infers_types: bool,

@@ -61,7 +61,7 @@ impl Parameter {
     /// The value that a text gives to this parameter: `20ms`, `4M`, `-1`, `true`.
     ///
     /// # Errors
-    /// What is wrong with the text, with places in it.
+    /// Diagnostics, with places in the text.
     pub fn parse(&self, text: &str) -> Result<u64, Vec<Diagnostic>> {
         let (expr, found) = parse_expression(text);
         if has_errors(&found) {

@@ -28,7 +28,7 @@ pub struct Shapes {
     event_names: EventNames,
     /// Types of values that addresses lead to, by their numbers.
     pub(super) pointees: Vec<Type>,
-    /// What is not known yet of maps that are read.
+    /// Maps that are read and whose types are not known yet.
     pub(super) open: OpenMaps,
 }
 

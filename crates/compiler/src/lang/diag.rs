@@ -27,7 +27,7 @@ pub struct Label {
 pub struct Diagnostic {
     /// How severe it is.
     pub severity: Severity,
-    /// What is wrong, without a full stop.
+    /// The error or warning, without a full stop.
     pub message: String,
     /// The bytes of the source that are wrong.
     pub span: Span,

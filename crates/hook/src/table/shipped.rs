@@ -11,7 +11,7 @@ use std::path::Path;
 pub struct Shipped {
     /// Name under which it is asked for.
     pub name: &'static str,
-    /// What it is for: the first line of its text.
+    /// Its purpose: the first line of its text.
     pub about: &'static str,
     /// The text of the file.
     pub text: &'static str,

@@ -24,14 +24,14 @@ pub enum Support {
     Missing {
         /// The kernel's answer, if there was one.
         errno: Option<Errno>,
-        /// What was tried and what came of it.
+        /// The probe of the feature and its result.
         why: String,
     },
     /// The kernel refuses it to this process: privilege, lockdown, a sandbox's policy. It may or may not be there.
     Denied {
         /// The kernel's answer.
         errno: Errno,
-        /// What was tried and what came of it.
+        /// The probe of the feature and its result.
         why: String,
     },
 }

@@ -58,7 +58,7 @@ pub enum Begin {
 /// An event to be opened for counting.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted<'a> {
-    /// What is counted.
+    /// The counted event.
     pub counter: &'a Counter,
     /// Privilege levels in which it is counted.
     pub levels: Levels,

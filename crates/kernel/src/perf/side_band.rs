@@ -70,7 +70,7 @@ pub struct MemoryEvent {
     pub time_ns: u64,
     /// Number of the process.
     pub pid: u32,
-    /// What has changed.
+    /// The change.
     pub change: MemoryChange,
 }
 

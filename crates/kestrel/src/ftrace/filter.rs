@@ -14,7 +14,7 @@ const DEEPEST: u32 = 100;
 /// is a field.
 ///
 /// # Errors
-/// What is wrong with the filter, and where.
+/// The error in a filter, and its place.
 pub(super) fn predicate(filter: &str, format: Option<&Format>) -> Result<String, Diagnostic> {
     let mut reader = Reader {
         tokens: tokens(filter)?,

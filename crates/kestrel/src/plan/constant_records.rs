@@ -18,7 +18,7 @@ const INTERVAL: &str = "interval";
 /// Verbs whose records need nothing of the kernel but the time, and the values.
 const VERBS: [&str; 5] = ["printf", "errorf", "warnf", "print", "time"];
 const PRINT_MAP: &str = "print_map";
-/// What tells a reader that a map begins anew: none begins behind the end.
+/// The generation that shows a reader that a map begins anew: none begins behind the end.
 const CLEARED: &str = "cleared";
 const ZEROED: &str = "zeroed";
 

@@ -61,7 +61,7 @@ pub struct ProgramText {
     pub options: Vec<NamedOption>,
     /// Named parameters that were given and that it does not ask for.
     pub unexpected_options: Vec<String>,
-    /// What is odd about the text.
+    /// Warnings about the text.
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -161,7 +161,7 @@ impl ProbeFilter {
     /// Reads a regular expression.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The objection.
     pub fn new(text: &str) -> std::result::Result<Self, String> {
         Regex::new(text).map(Self).map_err(|error| error.to_string())
     }

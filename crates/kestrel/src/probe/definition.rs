@@ -118,7 +118,7 @@ impl Probe {
     /// Checks that the place cannot be read as anything else in the event language, and that no option of the probe would be ignored.
     ///
     /// # Errors
-    /// What is wrong with the probe.
+    /// The objection to the probe.
     pub(super) fn check(&self) -> Result<()> {
         self.check_place()?;
         if self.handlers.is_empty() {

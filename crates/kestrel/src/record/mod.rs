@@ -79,7 +79,7 @@ pub struct Recorder {
     names: Processes,
     /// Where stacks of processes are recorded: what is known of their code, and whether the last poll found any that had just been mapped.
     code: Option<SharedCode>,
-    /// What is readable when code was mapped.
+    /// Descriptors that are readable when code was mapped.
     code_bells: Vec<OwnedFd>,
     code_mapped: bool,
 }
@@ -104,11 +104,11 @@ pub struct Recorded {
     pub path: PathBuf,
     /// Amount written.
     pub written: Written,
-    /// What was counted: records, losses, by event and CPU.
+    /// Counts of records and losses, by event and CPU.
     pub summary: Summary,
     /// Masked, still attached: dropping it detaches, which takes the kernel a while for some kinds of events.
     pub session: Session,
-    /// What is known of the code of processes, where their stacks are recorded or counted.
+    /// Symbols of the code of processes, where their stacks are recorded or counted.
     pub code: Option<UserCode>,
 }
 

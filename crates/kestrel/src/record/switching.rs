@@ -188,7 +188,7 @@ pub struct CompletedDirectory {
     pub path: PathBuf,
     /// Amount written.
     pub written: Written,
-    /// What was counted while it was written.
+    /// Counts from while it was written.
     pub summary: Summary,
 }
 

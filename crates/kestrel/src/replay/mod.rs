@@ -118,7 +118,7 @@ impl Replaying {
     /// Prepares a program for a recording of which nothing was read. Types are those of this kernel, where it is the recorded one.
     ///
     /// # Errors
-    /// What is wrong with the program, or was not recorded; or why the recording cannot be read.
+    /// An error of the program, a value that was not recorded, or the failure to read the recording.
     pub fn new(
         program: &ProgramText,
         options: Options,

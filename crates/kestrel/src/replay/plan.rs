@@ -78,7 +78,7 @@ fn ncpus(probe: &Probe) -> Option<Span> {
 /// kernel, where they are known.
 ///
 /// # Errors
-/// What is wrong with the program, or was not recorded.
+/// An error of the program, or a value that was not recorded.
 pub(super) fn plan(
     program: &ProgramText,
     (events, calls): (&[EventClass], &Calls<'_>),

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Default of the most bytes that `cat` shows of a file.
 const MAX_OF_A_FILE: u64 = 10_240;
 
-/// What stands behind strings that were cut (`str_trunc_trailer`), and the length of those that may have been (`max_strlen`).
+/// The suffix of strings that were cut (`str_trunc_trailer`), and the length of those that may have been (`max_strlen`).
 #[derive(Debug)]
 struct CutTrailer {
     text: String,
@@ -63,7 +63,7 @@ pub struct Perform {
     pub escaped: bool,
     /// Whether lost updates of full maps are reported with their places, among the failures of helpers, and so not here.
     pub lost_by_place: bool,
-    /// What stands behind strings that were cut.
+    /// The suffix of strings that were cut.
     trailer: CutTrailer,
     /// Most bytes that `cat` shows of a file (`max_cat_bytes`).
     max_cat: u64,
@@ -73,9 +73,9 @@ pub struct Perform {
     pub unwound: Vec<u32>,
     /// Other processes of which that was asked: said once of each.
     not_unwound: BTreeSet<u32>,
-    /// What was printed since it was taken last.
+    /// Standard output since it was taken last.
     pub out: Vec<u8>,
-    /// What was said on standard error since that was taken last.
+    /// Standard error since it was taken last.
     pub err: Vec<u8>,
     /// How much of both there was when something was said: the order of the two.
     order: Vec<(usize, usize)>,

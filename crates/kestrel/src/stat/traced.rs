@@ -29,7 +29,7 @@ const MAX_KEYS: u32 = 1 << 16;
 pub(super) struct TracedSpec {
     /// Events and predicate with a block that counts.
     handler: String,
-    /// What stands behind an event's name where it is shown.
+    /// The suffix of an event's name where it is shown.
     predicate: String,
     /// Name of the map that counts.
     map: String,

@@ -9,7 +9,7 @@ pub struct Verb {
     pub name: &'static str,
     /// How it is written: `notify("text"[, args | value | name = value, …])`.
     pub usage: &'static str,
-    /// What it does, in a sentence without a full stop.
+    /// A description, a sentence without a full stop.
     pub about: &'static str,
     /// Description of the text.
     pub text: &'static str,
@@ -19,7 +19,7 @@ pub struct Verb {
     pub values: Option<&'static str>,
     /// Whether it carries the event's fields where no values are given.
     pub carries_fields: bool,
-    /// What is wrong with a text, if anything is.
+    /// The objection to a text, if there is one.
     pub check: fn(&str) -> Result<(), String>,
     /// What it does not do where no agent serves the session.
     pub without_agent: Option<&'static str>,

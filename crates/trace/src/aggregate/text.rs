@@ -18,7 +18,7 @@ pub struct Show<'s> {
     pub top: u64,
     /// What numbers are divided by; 0 counts as 1.
     pub div: u64,
-    /// What stands between the parts of a key.
+    /// The separator of the parts of a key.
     pub between: &'s str,
 }
 

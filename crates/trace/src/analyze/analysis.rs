@@ -21,7 +21,7 @@ pub trait Analysis: std::fmt::Debug {
 pub struct AnalysisKind {
     /// The name in JSON and as an option's value.
     pub name: &'static str,
-    /// What stands above its table.
+    /// The heading of its table.
     pub title: &'static str,
     /// What it shows, in a sentence without a full stop.
     pub about: &'static str,

@@ -26,9 +26,9 @@ pub struct About {
     pub info: TraceInfo,
     /// The recording's path.
     pub path: String,
-    /// What is missing, in lines.
+    /// Missing data, in lines.
     pub missing: Vec<String>,
-    /// What else a reader should know.
+    /// Notes for readers.
     pub notes: Vec<String>,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Events {
 #[derive(Debug)]
 struct Class {
     name: String,
-    /// What it is called in `kestrel list`: tracepoint, kprobe, …
+    /// The kind in `kestrel list`: tracepoint, kprobe, …
     kind: String,
     fields: Vec<Column>,
     has_stacks: bool,

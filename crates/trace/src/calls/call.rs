@@ -43,7 +43,7 @@ pub struct Call {
     pub values: Vec<u64>,
     /// What arguments pointed to at the entry.
     pub before: Pieces,
-    /// What they pointed to at the return.
+    /// The pointed-to memory at the return.
     pub after: Pieces,
     /// The stacks of its entry; none where they were not recorded.
     pub stacks: Vec<KeptStack>,

@@ -16,7 +16,7 @@ use crate::unwound::Unwound;
 pub struct ConversionFormat {
     /// The name, as an option's value.
     pub name: &'static str,
-    /// What it is, in a sentence without a full stop.
+    /// A description, a sentence without a full stop.
     pub about: &'static str,
     /// The file's usual name.
     pub file: &'static str,

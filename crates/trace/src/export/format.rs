@@ -73,7 +73,7 @@ impl KnownNames {
 pub struct Format {
     /// The name, as an option's value.
     pub name: &'static str,
-    /// What it is, in a sentence without a full stop.
+    /// A description, a sentence without a full stop.
     pub about: &'static str,
     /// Makes it, with the symbols of the kernel and the names of threads that are known.
     pub new: fn(Style, Symbols, Processes) -> Box<dyn Export>,

@@ -15,7 +15,7 @@ use std::fs::File;
 /// A row of the table of formats.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// What it is called: `perf.data`.
+    /// The format's name: `perf.data`.
     pub name: &'static str,
     /// What its files begin with.
     pub(super) magic: &'static [u8],

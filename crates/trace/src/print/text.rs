@@ -23,7 +23,7 @@ pub struct Style<'s> {
     pub trailer: Trailer<'s>,
 }
 
-/// What stands behind strings that were cut.
+/// The suffix of strings that were cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer<'s> {
     /// Its text.

@@ -121,7 +121,7 @@ pub struct Options {
     pub field: Option<String>,
     /// What the handlers' maps held.
     pub maps: KeptMaps,
-    /// What else a reader should know.
+    /// Notes for readers.
     pub remarks: Vec<String>,
 }
 

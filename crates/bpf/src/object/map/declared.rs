@@ -94,7 +94,7 @@ pub struct Map {
     pub inner: Option<Inner>,
     /// Slots filled from the start.
     pub filling: Vec<(u32, Filling)>,
-    /// What it holds from the start.
+    /// Its initial content.
     pub content: Content,
     /// Whether a section of the object is its value, so that code refers to places in it.
     pub is_data: bool,

@@ -104,7 +104,7 @@ fn listed(pattern: &str) -> Vec<&'static dyn EventKind> {
     kinds().filter(wanted).collect()
 }
 
-/// What is known of a kind by its name.
+/// Facts of a kind, by its name.
 fn names(kind: &dyn EventKind) -> EventKindNames {
     *event_kind::find(kind.name()).unwrap_or(&event_kind::TRACEPOINT)
 }

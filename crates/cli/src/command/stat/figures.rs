@@ -11,13 +11,13 @@ pub(super) struct Figure<'a> {
     pub(super) event: &'a Event,
     /// Which part of it.
     pub(super) part: &'a Part,
-    /// What was counted.
+    /// The counted event.
     pub(super) number: Number,
     /// Nanoseconds for which it was counted, all places together.
     pub(super) running: u64,
     /// Of a hundred nanoseconds so many.
     pub(super) percent: f64,
-    /// What is derived from it.
+    /// The derived figure.
     pub(super) derived: Option<Derived>,
     /// Of several runs: the standard deviation of the mean, in percent of it.
     pub(super) noise: Option<f64>,

@@ -382,7 +382,7 @@ struct Counting<'a> {
     begun: Instant,
     watched: Vec<AwaitedTask>,
     intervals: Option<Intervals>,
-    /// What was counted so far, while it changes.
+    /// The counts so far, while they change.
     live: Live,
     layout: Layout,
     output: &'a mut Output,

@@ -21,7 +21,7 @@ pub(super) struct Reading {
     pub(super) missed: Vec<(String, String, u64)>,
     /// Hits that are in no row, since there was no room for another one.
     pub(super) uncounted_hits: u64,
-    /// What else is to be known: sessions that have ended, records that were not read.
+    /// Notes: sessions that have ended, records that were not read.
     pub(super) notes: Vec<String>,
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A typed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What it computes.
+    /// The computation.
     pub kind: ExprKind,
     /// The type of its value.
     pub ty: Type,

@@ -41,7 +41,7 @@ pub struct CheckedProbe {
 pub struct CheckedPair {
     /// Holds something where the first event came; the handler runs only then.
     pub mark: MapPlace,
-    /// What else was kept. When the handler ends, however it ends, all of it is deleted.
+    /// Further kept values. When the handler ends, however it ends, all of them are deleted.
     pub kept: Vec<MapPlace>,
     /// The body of the handler at the first event.
     pub first: Vec<Statement>,

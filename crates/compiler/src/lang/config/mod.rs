@@ -157,7 +157,7 @@ impl Config {
     /// Takes a variable of the environment; `false` if it is none of a setting.
     ///
     /// # Errors
-    /// What is wrong with its value.
+    /// The objection to its value.
     pub fn read_variable(&mut self, name: &str, value: &str) -> Result<bool, String> {
         let Some(setting) = name.strip_prefix("BPFTRACE_").and_then(|_| find(name)) else {
             return Ok(false);

@@ -12,7 +12,7 @@ use crate::lang::diag::Diagnostic;
 pub struct NamedOption {
     /// Name of the option, without dashes.
     pub name: String,
-    /// What it has unless it is given, as it is written; `None` for one that is given or not.
+    /// The default, as it is written; `None` for a flag.
     pub default: Option<String>,
     /// What the script says about it.
     pub help: Option<String>,

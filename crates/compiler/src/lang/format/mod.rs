@@ -20,7 +20,7 @@ const COLUMNS: usize = 80;
 /// ```
 ///
 /// # Errors
-/// What is wrong with the script, with places in it.
+/// Diagnostics of the script, with places in it.
 pub fn format(text: &str) -> Result<String, Vec<Diagnostic>> {
     let (script, remarks, found) = parse_unexpanded(text);
     if has_errors(&found) {

@@ -50,7 +50,7 @@ pub struct ProgramInfo {
     pub loaded_at: u64,
     /// The user that loaded it.
     pub uid: u32,
-    /// What it is bound to, for kinds with a BTF id.
+    /// The attach target, for kinds with a BTF id.
     pub attach_btf_id: TypeId,
 }
 

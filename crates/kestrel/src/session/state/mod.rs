@@ -251,10 +251,10 @@ fn is_zero(number: &u32) -> bool {
 pub struct EventState {
     /// Name of the event.
     pub name: String,
-    /// What it is, where it bears the name of a named probe.
+    /// The event itself, where `name` is that of a named probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
-    /// What tells it from the hook's others, where that is a value.
+    /// The value by which it is distinguished from the hook's others, if it is a value.
     pub code: Option<u32>,
 }
 

@@ -10,7 +10,7 @@ pub struct ObjectState {
     pub number: u32,
     /// The path of its file, from the root.
     pub path: String,
-    /// What tells its content from another's under this path.
+    /// Identity of its content, against another one's under this path.
     pub content: u64,
     /// The object's maps.
     pub maps: Vec<ObjectMapState>,

@@ -29,7 +29,7 @@ pub struct Losses {
     pub packets_absent: u64,
     /// Packets that could not be read to their end.
     pub packets_damaged: u64,
-    /// What was wrong, in words, for each stream where something was (the first of each stream).
+    /// The first error of each stream that has one.
     pub notes: Vec<String>,
 }
 
