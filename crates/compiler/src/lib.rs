@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   text ──lang──► syntax tree ──check──► checked tree ──codegen::lower──► intermediate code
-//!                  (diagnostics)  (Context)               (Sink)                │ pass::PASSES
+//!                  (diagnostics)  (Context)               (Sink)                │ pass
 //!                          Program ◄──────── codegen: registers, frame, instructions
 //! ```
 #![forbid(unsafe_code)]

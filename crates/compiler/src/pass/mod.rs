@@ -1,4 +1,4 @@
-//! Passes over the intermediate code, each one file and one row of [`PASSES`]; lowering and registers are elsewhere.
+//! Passes over the intermediate code, each one file and one row of `PASSES`; lowering and registers are elsewhere.
 
 mod dead;
 mod facts;
@@ -31,7 +31,7 @@ const PASSES: &[fn(&mut Function)] = &[
     legal::run,
 ];
 
-/// Runs all of [`PASSES`].
+/// Runs all passes in their order.
 pub fn run_all(function: &mut Function) {
     for pass in PASSES {
         pass(function);

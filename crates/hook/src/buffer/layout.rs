@@ -45,7 +45,7 @@ pub mod offset {
     pub const CONSUMED: u32 = 64;
     /// `u64`: records lost that a reader has reported.
     pub const REPORTED: u32 = 72;
-    /// `u64`: 0, or what wakes a reader that sleeps ([`super::bell`]).
+    /// `u64`: 0, or what wakes a reader that sleeps ([`bell`](super::super::bell)).
     pub const BELL: u32 = 80;
     /// First of the counters per event number.
     pub const COUNTERS: u32 = 128;

@@ -1,7 +1,7 @@
 //! Second chances: programs that catch the hits which the kernel keeps from a hook because a thread was preempted inside it.
 //!
 //! The kernel never runs a program on a CPU where it is running already (`prog->active`): it skips the hit and counts it. Where threads are preempted inside
-//! programs ([`Preemption`]), one that is makes the kernel skip every other thread's hits on that CPU until it runs again. So a hook on such an event is
+//! programs ([`Preemption`](kestrel_kernel::preemption::Preemption)), one that is makes the kernel skip every other thread's hits on that CPU until it runs again. So a hook on such an event is
 //! several programs with the same handlers. For one hit the kernel runs all of them one after the other, each with a guard of its own:
 //!
 //! ```text
@@ -29,7 +29,7 @@
 //!
 //! *Exactly one program takes a hit*: a program that finds marks of other hits that may be on their way in both does not take its own but leaves it to the next program, and the last, behind which
 //! no other takes it, needs no cell. A mark that no program will free (its hit was skipped in the last program) goes when its address has another hit, when it
-//! is in the way and its stack has had a newer one, or when it was in the way for [`OLD`]. (A thread's contexts lie at 64 addresses or so: the kernel shifts its stack by chance at each system call.)
+//! is in the way and its stack has had a newer one, or when it was in the way for `OLD`. (A thread's contexts lie at 64 addresses or so: the kernel shifts its stack by chance at each system call.)
 //!
 //! *Preemption is off in handlers* (`Sink::wants_preemption_off_throughout`), and is switched on again while interrupts are off, so that no thread is preempted there: what is left are
 //! the few instructions around the handlers. Switched on with interrupts on, it would be in the program that the thread is preempted.

@@ -17,7 +17,7 @@ impl PerfEvent {
     /// Attaches a program through a link, or where the kernel has no perf links (before 5.15) and no cookie is wanted, in the old way.
     ///
     /// # Errors
-    /// [`Error::System`]: `EINVAL` if the program does not fit the event, or for a cookie on older kernels.
+    /// [`Error::System`](crate::error::Error::System): `EINVAL` if the program does not fit the event, or for a cookie on older kernels.
     pub fn attach(self, program: &Program, cookie: u64) -> Result<Attachment> {
         match Link::perf_event(program, &self, cookie) {
             Ok(link) => Ok(Attachment::Link(link)),

@@ -90,7 +90,7 @@ impl Rewriter {
         })
     }
 
-    /// Writes a record of a buffer; `lost` are events that its stream had lost before it ([`Reader::lost_before`]).
+    /// Writes a record of a buffer; `lost` are events that its stream had lost before it.
     ///
     /// # Errors
     /// When a file cannot be written.

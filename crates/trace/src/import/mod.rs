@@ -1,7 +1,7 @@
 //! Recordings of other tools, read as if they were Kestrel's: one file and one row of [`FORMATS`] each.
 //!
 //! A format says which events there are, as event classes, and gives the records of each of its streams one by one. What is behind this door sees pages as
-//! Kestrel's own recorder writes them ([`pages`]), so every command reads every format, in order of time and in bounded memory. A file is known by its
+//! Kestrel's own recorder writes them (`pages`), so every command reads every format, in order of time and in bounded memory. A file is known by its
 //! content, not by its name. What is in it and not understood is named among the trace's remarks, or where it is met among the losses; the rest is read.
 
 mod ctf;

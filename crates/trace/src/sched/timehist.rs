@@ -90,7 +90,7 @@ pub struct TaskSummary {
     /// The task that is summed up.
     #[serde(flatten)]
     pub who: Who,
-    /// The run times; with [`Timehist::idle`], for how long its CPU was idle after it.
+    /// The run times; with `Timehist::idle`, for how long its CPU was idle after it.
     #[serde(flatten)]
     pub run: RunTimes,
     /// How often it was moved to another CPU.

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Programs refer to a ring's map in their code, so a ring is exchanged with the programs. It is done as tables are replaced: a hook that reads the old
-//! active word calls the old programs with the old ring, one that reads the new word the new ones ([`Change::settle`]). Named probes work beside the
+//! active word calls the old programs with the old ring, one that reads the new word the new ones (`Change::settle`). Named probes work beside the
 //! tables: each goes over by its own word. A process that is killed in here leaves the one or the other.
 //!
 //! The old ring is kept as it was, to be dumped, or read to its end where it is a stream, until the buffer is resized again: a record that was written while the ring was exchanged may be

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A buffer that is resized has another ring, which programs refer to in their code: those of all probes are made anew into their hooks' free slots
-//! ([`renew`]), and each probe's word, stored once, takes its events from the old ones to the new.
+//! (`recompile`), and each probe's word, stored once, takes its events from the old ones to the new.
 
 mod change;
 pub mod kernel_line;

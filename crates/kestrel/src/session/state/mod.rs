@@ -35,7 +35,7 @@ pub const VERSION: u32 = 8;
 pub struct State {
     /// [`VERSION`].
     pub version: u32,
-    /// Sources of the handlers, in the session's map alone, where each handler has its source's index in this list ([`codec`]).
+    /// Sources of the handlers, in the session's map alone, where each handler has its source's index in this list (`codec`).
     #[serde(default, rename = "texts", skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Arc<str>>,
     /// The session's name.

@@ -13,7 +13,7 @@ use crate::print::separate;
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-/// `tseries(value, interval, count[, how])`: parameters are the interval in ns, the count, and the place of `how` in [`HOW`]; then whether
+/// `tseries(value, interval, count[, how])`: parameters are the interval in ns, the count, and the place of `how` in [`COMBINES`]; then whether
 /// times are the program's own, and the offset of the wall clock to the monotonic clock modulo the interval, in ns: so intervals begin at round wall-clock times.
 pub const TSERIES: &dyn Function = &Tseries;
 
@@ -35,7 +35,7 @@ const WIDTH: i128 = 52;
 
 /// Way in which the values of one interval become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the words of HOW say it")]
+#[allow(missing_docs, reason = "the words of COMBINES say it")]
 pub enum Combine {
     Last,
     Mean,

@@ -67,7 +67,7 @@ impl Packer {
         })
     }
 
-    /// Packs whole pages, [`PACKETS`] at most, into a block. A page that is no sound packet is kept as it is.
+    /// Packs whole pages, [`PACKETS`](super::layout::PACKETS) at most, into a block. A page that is no sound packet is kept as it is.
     ///
     /// # Errors
     /// When there is no memory.
