@@ -30,6 +30,10 @@ pub use kestrel_hook::buffer::name::numbers;
 /// How often a session is looked at again that is changed at the same time.
 const LOOKS: u32 = 20;
 
+/// Bytes that are copied before they are written. A copy of a whole ring would be new memory, whose page faults are events of
+/// [`exceptions:*`](../../../tables/before.kst): each dump would push as many records out of the ring as it has pages.
+const AT_ONCE: usize = 256 * 1024;
+
 /// A session as a dump sees it.
 #[derive(Debug)]
 struct Source<'a> {
@@ -180,18 +184,25 @@ fn write(
             pages.clear();
             let now = procfs::monotonic();
             let (cpu, since_ns) = (part.cpu, part.since_ns);
+            let mut append = |pages: &[u8]| {
+                let appended = writer.append(number, cpu, pages);
+                appended.map_err(|error| error.within(path))
+            };
             let mut cursor = part.cursor;
             let ring = part.buffer.ring();
             ring.follow(&mut cursor, Policy::Snapshot(&events), now, &mut |view| {
                 if cut_before(view.bytes, since_ns, &events).is_ok_and(|left| left > 0) {
                     pages.extend_from_slice(view.bytes);
                 }
+                if pages.len() >= AT_ONCE {
+                    append(&pages)?;
+                    pages.clear();
+                }
                 Ok(ControlFlow::Continue(()))
             })?;
+            append(&pages)?;
             unread += cursor.unread();
             cut |= since_ns > 0;
-            let appended = writer.append(number, cpu, &pages);
-            appended.map_err(|error| error.within(path))?;
         }
         if cut {
             // Of the rest it is unknown whether it was overwritten or just older than what was asked for.

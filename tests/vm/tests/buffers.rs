@@ -330,3 +330,20 @@ fn buffers_are_made_used_and_removed_while_events_come() {
     calls();
     about(session.dump(&["--buffer", "stream"]).0.len(), 20);
 }
+
+/// The shipped flight recorder has the page faults of everybody but the commands that start and dump it: in a quiet guest it would hold little else.
+#[test]
+fn a_dump_has_none_of_its_own_page_faults() {
+    kestrel(&["start", "faults", "before"]).success();
+    let session = Session("faults");
+    // Those of a program are there.
+    shell("ls /").success();
+    session.dump(&[]);
+    let said = session.dump(&[]).1;
+    let program = "exceptions:page_fault_user { @[comm] = count() }";
+    let faults = kestrel(&["report", "-e", program, "/tmp/faults.dump"]).success();
+    assert!(
+        faults.contains("@[") && !faults.contains("@[kestrel]"),
+        "{faults}: {said}"
+    );
+}
