@@ -4,6 +4,7 @@ mod recorded;
 
 use kestrel_bpf::btf::{Btf, PreemptCountPlace, TypeId};
 use kestrel_trace::layout::Space;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The name of the event after all others of a script.
@@ -257,6 +258,16 @@ pub struct PreemptCount {
     pub tracepoints: u8,
 }
 
+/// Code of the kernel's functions between a tracepoint and its programs, each where it is known. How many of them a stack begins with depends on what
+/// else is attached to the tracepoint, and on the kernel: a stack without them is the same every time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dispatchers {
+    /// `__bpf_trace_NAME`, which calls one program; it is in stacks where its call is not its last (system calls from 6.13 on).
+    pub call: Option<Range<u64>>,
+    /// `__traceiter_NAME`, which calls all that is attached; it is in stacks where that is more than one.
+    pub iterate: Option<Range<u64>>,
+}
+
 /// One of the events that a program serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
@@ -303,6 +314,8 @@ pub struct Context {
     pub space: Space,
     /// Whether a writer can be preempted between reserve and commit (see FACTS on preemption; 6.13 system calls, fentry).
     pub preemptible: bool,
+    /// What kernel stacks do not begin with; nothing where no handler keeps stacks, or the kernel hides its addresses.
+    pub dispatchers: Dispatchers,
 }
 
 impl Context {
@@ -327,6 +340,7 @@ impl Context {
             direct_loads: false,
             space: Space::Kernel,
             preemptible: false,
+            dispatchers: Dispatchers::default(),
         }
     }
 }

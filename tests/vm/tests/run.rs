@@ -1,6 +1,7 @@
 //! Programs of bpftrace's language on kernels that have kprobes: counts are exact, output comes in order, what is missing is said.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
+use std::collections::BTreeSet;
 use vm_tests::{Run, kestrel, shell};
 
 /// Runs a program while `calls` makes so many of one call.
@@ -406,5 +407,56 @@ fn functions_of_programs_are_traced() {
         1,
         "{}",
         run.out
+    );
+}
+
+/// The frames of each stack that a program's map has for keys.
+fn stacks_in(output: &str) -> BTreeSet<Vec<String>> {
+    let mut all = BTreeSet::new();
+    let mut frames: Option<Vec<String>> = None;
+    for line in output.lines() {
+        match (line, frames.as_mut()) {
+            ("@[", _) => frames = Some(Vec::new()),
+            (end, _) if end.starts_with("]:") => all.extend(frames.take()),
+            (frame, Some(frames)) => frames.push(frame.trim().to_owned()),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Where more than one program is attached, and on some kernels always, functions that only call programs stand in the stack.
+#[test]
+fn stacks_are_the_same_alone_beside_others_and_recorded() {
+    const TRACE: &str = "/tmp/stacks.trace";
+    let program = "tracepoint:syscalls:sys_enter_getppid /comm == \"calls\"/ { @[kstack] = count() }";
+    let others = ["read", "close", "mmap"]
+        .map(|call| format!("tracepoint:syscalls:sys_enter_{call} {{ @n = count() }}"));
+    let live = |text: &str| stacks_in(&kestrel(&["run", "-e", text, "-c", "calls getppid 50"]).success());
+    let alone = live(program);
+    assert_eq!(alone.len(), 1, "{alone:?}");
+    let calls_programs =
+        |frame: &String| frame.starts_with("__traceiter_") || frame.starts_with("__bpf_trace_");
+    assert!(!alone.iter().flatten().any(calls_programs), "{alone:?}");
+    assert_eq!(live(&format!("{program} {}", others.join(" "))), alone);
+    let mut record = vec![
+        "record",
+        "-o",
+        TRACE,
+        "-e",
+        "syscalls:sys_enter_getppid { record(args, kstack) }",
+    ];
+    record.extend([
+        "-e",
+        "syscalls:sys_enter_read,syscalls:sys_enter_close",
+        "--",
+        "calls",
+        "getppid",
+        "50",
+    ]);
+    kestrel(&record).success();
+    assert_eq!(
+        stacks_in(&kestrel(&["run", "-e", program, "--trace", TRACE]).success()),
+        alone
     );
 }

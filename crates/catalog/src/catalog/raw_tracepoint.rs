@@ -142,6 +142,7 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
                 direct_loads: direct,
                 // Kernels of 7.x call the programs of a tracepoint with preemption on, system-call tracepoints from 6.13 on.
                 preemptible: true,
+                dispatchers: catalog.dispatchers(name),
                 ..Context::new(shown.clone(), program)
             },
         )

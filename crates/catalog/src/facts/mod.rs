@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::executable::Executables;
 use ftrace_sites::Traced;
 use kestrel_bpf::btf::{Btf, BtfKind};
-use kestrel_compiler::context::{Features, PidNamespace, PreemptCount, ProgramKind};
+use kestrel_compiler::context::{Dispatchers, Features, PidNamespace, PreemptCount, ProgramKind};
 use kestrel_compiler::program::IS_RETURN;
 use kestrel_kernel::Host;
 use kestrel_kernel::index::{self, Traceable};
@@ -15,7 +15,7 @@ use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
 use kestrel_kernel::preemption::{Count, Preemption};
 use kestrel_kernel::privilege::{Capability, Privilege};
 use kestrel_kernel::tracefs::Tracefs;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -34,6 +34,8 @@ pub struct Facts {
     blacklist: OnceCell<Vec<(Range<u64>, String)>>,
     preemption: OnceCell<Preemption>,
     preempt_count: OnceCell<Option<PreemptCount>>,
+    /// Whether handlers keep stacks of the kernel.
+    keeps_stacks: Cell<bool>,
     executables: Executables,
     script: Option<ScriptView>,
 }
@@ -60,6 +62,7 @@ impl Facts {
             blacklist: OnceCell::new(),
             preemption: OnceCell::new(),
             preempt_count: OnceCell::new(),
+            keeps_stacks: Cell::new(false),
             executables: Executables::default(),
             script: None,
         }
@@ -268,6 +271,32 @@ impl Facts {
             })
         };
         self.preempt_count.get_or_init(look).is_some()
+    }
+
+    /// From now on it is told which functions lie between tracepoints and their programs, for which symbols must be read.
+    pub fn learn_dispatchers(&self) {
+        self.keeps_stacks.set(true);
+    }
+
+    /// The functions between a tracepoint (without its group) and its programs, where handlers keep stacks and the kernel shows its addresses.
+    pub(crate) fn dispatchers(&self, tracepoint: &str) -> Dispatchers {
+        if !self.keeps_stacks.get() {
+            return Dispatchers::default();
+        }
+        let Ok(symbols) = self.symbols() else {
+            return Dispatchers::default();
+        };
+        let code = |before: &str| {
+            let mut named = symbols.named(&format!("{before}{tracepoint}"));
+            let start = named
+                .find(|symbol| symbol.is_text() && symbol.address != 0)?
+                .address;
+            Some(start..symbols.next_address(start)?)
+        };
+        Dispatchers {
+            call: code("__bpf_trace_"),
+            iterate: code("__traceiter_"),
+        }
     }
 
     /// Features of this kernel for generated code of a program kind.

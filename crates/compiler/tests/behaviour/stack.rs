@@ -5,6 +5,7 @@ use crate::support::tree::*;
 use crate::{USER, text};
 use kestrel_bpf::interp::Space as Memory;
 use kestrel_compiler::check::tree::*;
+use kestrel_compiler::context::{Context, Dispatchers};
 use kestrel_trace::layout::{FieldType, Space};
 
 #[test]
@@ -52,6 +53,47 @@ fn stacks_and_strings_share_a_record() {
         assert_eq!(*row.get("kstack"), Seen::Stack(vec![]));
         assert_eq!(*row.get("s"), Seen::Fault);
     }
+}
+
+/// Which functions of the kernel call a tracepoint's program depends on what else is attached: a stack has none of them.
+#[test]
+fn a_stack_begins_where_the_tracepoint_is() {
+    const CALL: u64 = 0xffff_ffff_8141_5880;
+    const ITERATE: u64 = 0xffff_ffff_8141_54e0;
+    let of = Context {
+        dispatchers: Dispatchers {
+            call: Some(CALL..CALL + 0x30),
+            iterate: Some(ITERATE..ITERATE + 0x40),
+        },
+        ..context()
+    };
+    let max = 4;
+    let field = FieldType::Stack {
+        space: Space::Kernel,
+        max,
+    };
+    let body = vec![record(vec![("kstack", field, stack(Space::Kernel, max))])];
+    let found = |of: &Context, frames: &[u64]| {
+        let mut bench = Bench::new(&probe(None, body.clone()), of);
+        bench.machine.environment.kernel_stack = [&[0xb, 0xf], frames].concat();
+        bench.run(&[]).row().get("kstack").clone()
+    };
+    let whole = Seen::Stack(vec![1, 2, 3, 4]);
+    for frames in [&[][..], &[CALL + 12], &[ITERATE + 49], &[CALL + 12, ITERATE + 49]] {
+        assert_eq!(
+            found(&of, &[frames, &[1, 2, 3, 4, 5]].concat()),
+            whole,
+            "{frames:x?}"
+        );
+    }
+    // Only there and in this order; what ends there lies outside.
+    for frame in [CALL + 0x30, CALL - 1, ITERATE + 0x40, ITERATE - 1] {
+        assert_eq!(found(&of, &[frame, 1, 2, 3]), Seen::Stack(vec![frame, 1, 2, 3]));
+    }
+    assert_eq!(found(&of, &[ITERATE, CALL, 1, 2]), Seen::Stack(vec![CALL, 1, 2]));
+    assert_eq!(found(&of, &[CALL]), Seen::Stack(vec![]));
+    // Where it is not known which they are, they stay.
+    assert_eq!(found(&context(), &[CALL, 1]), Seen::Stack(vec![CALL, 1]));
 }
 
 /// The process's registers and so many words of its stack are there; `bytes` of them are asked for, of which the record has room for 600.

@@ -193,6 +193,7 @@ fn context(name: &str, program: ProgramKind, types: &Types) -> Context {
         direct_loads: true,
         space: Space::Kernel,
         preemptible: false,
+        dispatchers: kestrel_compiler::context::Dispatchers::default(),
     }
 }
 

@@ -223,5 +223,6 @@ pub fn context() -> Context {
         direct_loads: true,
         space: Space::Kernel,
         preemptible: false,
+        dispatchers: kestrel_compiler::context::Dispatchers::default(),
     }
 }

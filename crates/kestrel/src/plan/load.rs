@@ -9,7 +9,7 @@ use super::planned::{self, Plan};
 use super::planner::cells::{Cell, Cells};
 use super::planner::{Done, Planner};
 use super::source::Options;
-use super::{control_groups, control_groups_in, program_types, relayed, trust};
+use super::{KERNEL_STACKS, control_groups, control_groups_in, program_types, relayed, trust};
 use kestrel_catalog::catalog::{Catalog, Resolved, Via};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
@@ -165,6 +165,9 @@ fn begin<'a>(
     }
     let groups = control_groups(control_groups_in(&file.text), catalog);
     globals.control_groups.extend(groups);
+    if file.text.contains(KERNEL_STACKS) {
+        catalog.learn_dispatchers();
+    }
     let options = Options {
         target: existing.target.clone(),
         via,

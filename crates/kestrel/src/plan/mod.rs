@@ -62,6 +62,9 @@ pub const TABLE: &str = "main";
 /// How the words begin that need to know how the kernel counts preemption, which takes a look at a program that runs.
 const PREEMPT_COUNTS: &str = "common_";
 
+/// The word of handlers that keep stacks of the kernel.
+const KERNEL_STACKS: &str = "kstack";
+
 /// Plans a session: table number *n* is the *n*th of a file.
 ///
 /// # Errors
@@ -70,6 +73,9 @@ const PREEMPT_COUNTS: &str = "common_";
 pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<Plan> {
     if options.flags || source.mentions(PREEMPT_COUNTS) {
         catalog.learn_preempt_count();
+    }
+    if options.kernel_stack || source.mentions(KERNEL_STACKS) {
+        catalog.learn_dispatchers();
     }
     let one = [BufferSpec::default()];
     let (specs, parameters, max_map_keys) = match source {

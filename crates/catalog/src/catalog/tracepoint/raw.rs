@@ -89,6 +89,7 @@ fn of_target(
             direct_loads: direct,
             // Kernels of 7.x call the programs of a tracepoint with preemption on, system-call tracepoints from 6.13 on.
             preemptible: true,
+            dispatchers: catalog.dispatchers(raw),
             ..Context::new(name, program)
         },
         guard: guard.clone(),

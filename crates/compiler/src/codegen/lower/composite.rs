@@ -4,7 +4,7 @@ use super::Lower;
 use super::bytes::Bytes;
 use crate::check::tree::{Access, Expr, ExprKind, MapPlace, Type};
 use crate::error::Error;
-use crate::ir::{AluOp, Bits, BlockId, Condition, Slot, Vreg, Width, helper};
+use crate::ir::{AluOp, Bits, BlockId, Condition, Operand, Slot, Vreg, Width, helper};
 use kestrel_trace::layout::{FieldType, Space, StackMode};
 
 /// `BPF_F_USER_BUILD_ID`.
@@ -200,9 +200,12 @@ impl Lower<'_> {
         if max == 0 {
             return Ok(());
         }
+        let flags = match self.stack_flags(space) {
+            Operand::Imm(flags) => Operand::Imm(flags | build_id),
+            Operand::Reg(counted) => self.b.or(counted, build_id).into(),
+        };
         let (to, context) = (self.b.slot_address(slot, offset + 8), self.program_context());
-        let flags = self.stack_flags(space) | build_id;
-        let args = [context.into(), to.into(), (max << shift).into(), flags.into()];
+        let args = [context.into(), to.into(), (max << shift).into(), flags];
         let length = self.b.helper(helper::GET_STACK, &args);
         let count = self
             .b

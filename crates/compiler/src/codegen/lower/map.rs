@@ -216,14 +216,13 @@ impl Lower<'_> {
 
     /// Puts a stack into a key: the number under which the kernel keeps it (an error, where another stack has its place), and whose it is.
     fn stack_into(&mut self, space: Space, map: &MapType, slot: Slot, offset: u32) {
+        let flags = self.stack_flags(space);
         let context = self.program_context();
         let stacks = self.b.external(&stacks_name(map));
         let stacks = self.b.map_pointer(stacks);
-        let flags = self.stack_flags(space);
-        let number = self.b.helper(
-            helper::GET_STACKID,
-            &[context.into(), stacks.into(), flags.into()],
-        );
+        let number = self
+            .b
+            .helper(helper::GET_STACKID, &[context.into(), stacks.into(), flags]);
         let to = self.b.slot_address(slot, offset);
         self.b.store(Width::B8, to, 0, number);
         let process = match space {

@@ -15,6 +15,7 @@ mod processor;
 mod record;
 mod search;
 mod stack_copy;
+mod stack_flags;
 mod string;
 mod value;
 mod value_cache;

@@ -13,7 +13,7 @@ use super::string::string_room;
 use super::value::width;
 use super::{Lower, emit_identity};
 use crate::check::tree::{Access, Destination, Expr, ExprKind, Intrinsic, Record};
-use crate::context::{EventNumber, ProgramKind};
+use crate::context::EventNumber;
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, BlockId, Condition, Operand, Slot, Vreg, Width, helper};
 use crate::sink::Size;
@@ -22,8 +22,6 @@ use kestrel_trace::event::is_long;
 use kestrel_trace::layout::{EventName, Field, FieldType, Layout, Space};
 use kestrel_trace::value::{FAULT_IN_STRING, fault_in_string};
 
-/// `BPF_F_USER_STACK`.
-const USER_STACK: i64 = 1 << 8;
 /// Bytes that are worth a copy word by word; more are read straight into the record.
 const WORDS: u32 = 64;
 
@@ -376,26 +374,9 @@ impl Lower<'_> {
         let flags = self.stack_flags(space);
         let length = self.b.helper(
             helper::GET_STACK,
-            &[context.into(), place.into(), (max * 8).into(), flags.into()],
+            &[context.into(), place.into(), (max * 8).into(), flags],
         );
         self.bounded(slot, length, max * 8, !7, &FAULT_IN_STRING)
-    }
-
-    /// Flags of the stack helper: whose stack, and how many frames at its top are left out.
-    pub(super) fn stack_flags(&self, space: Space) -> i64 {
-        match space {
-            Space::Kernel => self.own_frames(),
-            Space::User => USER_STACK,
-        }
-    }
-
-    /// Frames at the top of a kernel stack that are ours. Raw tracepoints take their registers inside of the program: the program and
-    /// `bpf_trace_run<n>` come first (`kernel/trace/bpf_trace.c`); others have the registers of the place that was hit.
-    fn own_frames(&self) -> i64 {
-        match self.context.program {
-            ProgramKind::RawTracepoint | ProgramKind::TracingTracepoint => 2,
-            _ => 0,
-        }
     }
 
     /// Puts `instead` in place of what has a length beyond `max` (an error, seen as unsigned). The mask says so to the verifier where the
