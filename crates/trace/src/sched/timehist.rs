@@ -84,7 +84,7 @@ pub struct RunTimes {
     squares: f64,
 }
 
-/// Summary of a task's runs.
+/// Summary of a task's runs. Times of damaged recordings may be of any length: sums end at the largest number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct TaskSummary {
     /// The task that is summed up.
@@ -211,7 +211,7 @@ impl Timehist {
         self.span = Some((begin, run.time_ns));
         let cpu = self.cpus.entry(run.cpu).or_default();
         if run.who.is_idle() {
-            cpu.idle_ns += run.run_ns;
+            cpu.idle_ns = cpu.idle_ns.saturating_add(run.run_ns);
             if let (true, Some(last)) = (self.idle, cpu.last.take()) {
                 self.tasks.entry(last).or_default().run.add(run.run_ns);
             }
@@ -223,13 +223,14 @@ impl Timehist {
         }
         let task = self.tasks.entry(run.who.tid).or_default();
         task.run.add(run.run_ns);
-        task.delay_ns += run.delay_ns;
+        task.delay_ns = task.delay_ns.saturating_add(run.delay_ns);
         task.ended = run.state.is_dead();
-        match run.before {
-            Some(state) if state.is_runnable() => task.preempt_ns += run.wait_ns,
-            Some(state) if state.is_uninterruptible() => task.iowait_ns += run.wait_ns,
-            _ => task.sleep_ns += run.wait_ns,
-        }
+        let waited = match run.before {
+            Some(state) if state.is_runnable() => &mut task.preempt_ns,
+            Some(state) if state.is_uninterruptible() => &mut task.iowait_ns,
+            _ => &mut task.sleep_ns,
+        };
+        *waited = waited.saturating_add(run.wait_ns);
     }
 
     /// All runs summed up.
@@ -252,7 +253,9 @@ impl Timehist {
         });
         Summary {
             switches: tasks.iter().map(|task| task.run.count).sum(),
-            run_ns: tasks.iter().map(|task| task.run.total_ns).sum(),
+            run_ns: tasks
+                .iter()
+                .fold(0, |sum: u64, task| sum.saturating_add(task.run.total_ns)),
             tasks,
             idle: idle.collect(),
             span_ns,
@@ -269,7 +272,7 @@ impl RunTimes {
         self.min_ns = if self.count == 0 { ns } else { self.min_ns.min(ns) };
         self.max_ns = self.max_ns.max(ns);
         self.count += 1;
-        self.total_ns += ns;
+        self.total_ns = self.total_ns.saturating_add(ns);
         // The sum of squares of differences, without keeping the values (Welford).
         let difference = ns as f64 - self.mean;
         self.mean += difference / self.count as f64;
@@ -282,5 +285,21 @@ impl RunTimes {
             let variance = self.squares / (self.count - 1) as f64;
             self.stddev_percent = 100.0 * (variance / self.count as f64).sqrt() / self.mean;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_times_end_at_the_largest_number() {
+        let mut times = RunTimes::default();
+        for ns in [u64::MAX - 1, 7] {
+            times.add(ns);
+        }
+        times.finish();
+        assert_eq!((times.total_ns, times.count), (u64::MAX, 2));
+        assert_eq!((times.min_ns, times.max_ns), (7, u64::MAX - 1));
     }
 }
