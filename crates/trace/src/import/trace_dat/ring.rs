@@ -2,12 +2,13 @@
 
 use super::super::draft::{Draft, Events};
 use super::super::input::Input;
-use super::Table;
 use super::pages::Pages;
+use super::{StackEvent, Table};
 use crate::convert::trace_dat::{COUNTED, DELTA, EXTEND, LOST, PADDING, STAMP};
 use crate::event::EventClass;
 use kestrel_layout::entry::Format;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Layout of a page.
@@ -24,6 +25,8 @@ pub(super) struct Shape {
 const PAGES: std::ops::RangeInclusive<usize> = 256..=1 << 24;
 /// Bits of the commit word that are the length of a page's records.
 const LENGTH: u64 = (1 << 27) - 1;
+/// Records of each CPU that are looked at for stacks.
+const LOOKED_AT: usize = 1000;
 /// Bits of an absolute time that a record has.
 const STAMPED: u32 = 59;
 
@@ -63,6 +66,8 @@ pub(super) struct Cpu {
     /// Where the next record begins, and where the last one ends.
     at: usize,
     end: usize,
+    /// The entry that was looked at and is no stack of the record before it.
+    pending: Option<Range<usize>>,
     /// Of the last record, in the file's units.
     time: u64,
     /// Events lost before the next record.
@@ -84,6 +89,7 @@ impl Cpu {
             page: Vec::new(),
             at: 0,
             end: 0,
+            pending: None,
             time: 0,
             lost: 0,
             unreported: lost,
@@ -91,6 +97,17 @@ impl Cpu {
             previous_ns: 0,
             damage: None,
         }
+    }
+
+    /// Whether stacks of the kernel are among the first records: who has them recorded (`trace-cmd record -T`) has them with every one.
+    pub(super) fn begins_with_stacks(mut self, stack: &StackEvent) -> io::Result<bool> {
+        for _ in 0..LOOKED_AT {
+            let Some(entry) = self.ahead()? else { break };
+            if self.number_of(&entry) == Some(stack.number) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn broken(&mut self, what: &str) {
@@ -156,7 +173,7 @@ impl Cpu {
     }
 
     /// The place of the next entry in the page.
-    fn entry(&mut self) -> Option<std::ops::Range<usize>> {
+    fn entry(&mut self) -> Option<Range<usize>> {
         while self.at < self.end {
             let mut input = Input::new(self.page.get(self.at..self.end)?);
             let Some(word) = input.u32() else {
@@ -203,33 +220,83 @@ impl Cpu {
         None
     }
 
-    /// Makes an entry a record; false where it is of no known event.
-    fn make(&mut self, entry: std::ops::Range<usize>, draft: &mut Draft) -> bool {
-        let entry = self.page.get(entry).unwrap_or_default();
+    /// The next entry, in this page or one behind it.
+    fn ahead(&mut self) -> io::Result<Option<Range<usize>>> {
+        loop {
+            if let Some(entry) = self.entry() {
+                return Ok(Some(entry));
+            }
+            if self.ended || !self.load()? {
+                self.ended = true;
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The number of an entry's event.
+    fn number_of(&self, entry: &Range<usize>) -> Option<u16> {
+        let kind = self.page.get(entry.clone())?.get(self.table.type_at..)?;
+        Some(u16::from_le_bytes(*kind.first_chunk()?))
+    }
+
+    /// The thread of an entry.
+    fn thread_of(&self, entry: &Range<usize>) -> u32 {
+        let tid = self
+            .page
+            .get(entry.clone())
+            .and_then(|entry| entry.get(self.table.pid_at..)?.first_chunk());
+        tid.map_or(0, |tid| u32::from_le_bytes(*tid))
+    }
+
+    /// Takes the stack that the kernel wrote behind a record of this thread, where it did and nothing was lost between them.
+    fn take_stack(&mut self, tid: u32, field: usize, draft: &mut Draft) -> io::Result<()> {
         let table = self.table.clone();
-        let kind = entry.get(table.type_at..).and_then(|bytes| bytes.first_chunk());
-        let Some(kind) = kind.map(|kind| u16::from_le_bytes(*kind)) else {
-            self.broken("a record is too short to be of an event");
-            return false;
+        let (Some(stack), Some(entry)) = (&table.stack, self.ahead()?) else {
+            return Ok(());
         };
+        let is_stack = self.number_of(&entry) == Some(stack.number);
+        if !is_stack || self.lost > 0 || self.thread_of(&entry) != tid {
+            self.pending = Some(entry);
+            return Ok(());
+        }
+        let entry = self.page.get(entry).unwrap_or_default();
+        for frame in stack.frames(entry) {
+            draft.hold(field, frame);
+        }
+        Ok(())
+    }
+
+    /// Makes an entry a record; false where it is of no known event.
+    fn make(&mut self, entry: Range<usize>, draft: &mut Draft) -> io::Result<bool> {
+        let Some(kind) = self.number_of(&entry) else {
+            self.broken("a record is too short to be of an event");
+            return Ok(false);
+        };
+        let table = self.table.clone();
         let Some(known) = table.by_type.get(&kind) else {
             self.broken(&format!(
                 "records of event number {kind}, which the file does not describe, are not shown"
             ));
-            return false;
+            return Ok(false);
         };
         let event = &known.event;
-        let tid = entry.get(table.pid_at..).and_then(|bytes| bytes.first_chunk());
-        let tid = tid.map_or(0, |tid| u32::from_le_bytes(*tid));
+        let tid = self.thread_of(&entry);
+        let lost = std::mem::take(&mut self.lost);
         let time_ns = table.clock.ns(self.time).max(self.previous_ns);
         self.previous_ns = time_ns;
         let class: &EventClass = &event.class;
         draft.begin(class, time_ns, self.number, (tid, tid));
-        event.read(entry, draft);
+        let bytes = self.page.get(entry).unwrap_or_default();
+        event.read(bytes, draft);
+        known.derive(bytes, draft);
+        if let Some(field) = known.stack {
+            self.take_stack(tid, field, draft)?;
+        }
         if !draft.end(class) {
             self.broken("a record is longer than one may be, and is cut");
         }
-        true
+        draft.lost = lost;
+        Ok(true)
     }
 }
 
@@ -246,9 +313,9 @@ fn stamped(before: u64, time: u64) -> u64 {
 impl Events for Cpu {
     fn next(&mut self, draft: &mut Draft) -> io::Result<bool> {
         loop {
-            if let Some(entry) = self.entry() {
-                if self.make(entry, draft) {
-                    draft.lost = std::mem::take(&mut self.lost);
+            let pending = self.pending.take();
+            if let Some(entry) = pending.or_else(|| self.entry()) {
+                if self.make(entry, draft)? {
                     return Ok(true);
                 }
                 continue;
