@@ -276,9 +276,15 @@ fn elements_are_written_found_walked_and_removed() {
     let expected: u64 = (0..300).filter(|key| *key != 7).map(|key| key * 2).sum();
     let entries = map.entries().unwrap();
     assert_eq!((entries.len(), sum(&entries)), (299, expected));
-    let drained = map.drain().unwrap();
-    assert_eq!((drained.len(), sum(&drained)), (299, expected));
+    let mut drained = vec![(vec![7], 1000_u64.to_ne_bytes().to_vec())];
+    map.drain(&mut drained).unwrap();
+    assert_eq!((drained.len(), sum(&drained)), (300, expected + 1000));
     assert!(map.entries().unwrap().is_empty());
+    // What was there before stands there after an error.
+    let array = MapSpec::new(MapKind::ARRAY, "array", 4, 8, 4);
+    let Some(array) = allowed(&array) else { return };
+    assert!(array.drain(&mut drained).is_err());
+    assert_eq!(drained.len(), 300);
 }
 
 #[test]

@@ -401,24 +401,23 @@ impl Map {
         }
     }
 
-    /// Like [`Map::entries`], removing what it returns: bucket by bucket, so that no update is lost or seen twice. Hashes only.
+    /// Like [`Map::entries`], removing what it puts behind the elements of `taken`: bucket by bucket, so that no update is lost or seen twice.
+    /// Hashes only.
     ///
     /// # Errors
-    /// [`Error::System`].
-    pub fn drain(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let mut taken = Vec::new();
-        match self.batch(Command::MapLookupAndDeleteBatch, &mut taken) {
-            // Earlier batches have removed their elements from the map, so these are returned; the next call meets the error in its first batch.
-            Err(_) if !taken.is_empty() => Ok(taken),
-            Err(error) if error.errno().is_some_and(lacks_batches) => {
+    /// [`Error::System`]; `taken` then has the elements that were removed before.
+    pub fn drain(&self, taken: &mut Vec<(Vec<u8>, Vec<u8>)>) -> Result<()> {
+        let before = taken.len();
+        match self.batch(Command::MapLookupAndDeleteBatch, taken) {
+            Err(error) if taken.len() == before && error.errno().is_some_and(lacks_batches) => {
                 for (key, _) in self.walk()? {
                     if let Some(value) = self.take(&key)? {
                         taken.push((key, value));
                     }
                 }
-                Ok(taken)
+                Ok(())
             }
-            other => other.map(|()| taken),
+            other => other,
         }
     }
 
