@@ -63,7 +63,7 @@ fn stack(tid: u32, frames: &[u64]) -> Vec<u8> {
 fn page(entries: &[Vec<u8>], lost: u64) -> Vec<u8> {
     let mut data = Vec::new();
     for entry in entries {
-        data.extend_from_slice(&(entry.len() as u32 / 4 | 1 << 5).to_le_bytes());
+        data.extend_from_slice(&((entry.len() as u32 / 4) | (1 << 5)).to_le_bytes());
         data.extend_from_slice(entry);
     }
     let mut commit = data.len() as u64;
