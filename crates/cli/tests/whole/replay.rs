@@ -214,6 +214,14 @@ fn values_that_were_not_recorded_are_refused_with_how_to_record_them() {
         "sched:* { @ = count() }",
         &["no event that sched:* stands for was recorded"],
     );
+    // Beside an event that was recorded, a pattern may stand for nothing, as live.
+    let beside = "syscalls:sys_enter_openat, kprobe:nothing_of_this_* { @ = count() }";
+    let run = place.run(&["run", "-e", beside, "--trace", "t"]);
+    run.fails(
+        0,
+        &["no event that kprobe:nothing_of_this_* stands for was recorded"],
+    );
+    assert!(run.out.contains("@: "), "{}", run.out);
     let kill = "syscalls:sys_enter_openat { signal(\"KILL\") }";
     place
         .run(&["run", "--unsafe", "-e", kill, "--trace", "t"])

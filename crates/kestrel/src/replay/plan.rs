@@ -143,18 +143,33 @@ impl<'e> Round<'e> {
     fn check(&mut self) -> Result<()> {
         for (number, probe) in self.program.probes.iter().enumerate() {
             self.globals.text = number.to_string();
+            let (mut is_any_there, mut patterns) = (false, Vec::new());
             for spec in &probe.events {
                 match trigger(spec, self.events, self.calls)? {
-                    Ok(trigger) => self.probe(probe, spec, trigger),
-                    Err(missing) => self.missing(missing),
+                    Ok(trigger) => {
+                        is_any_there = true;
+                        self.probe(probe, spec, trigger);
+                    }
+                    Err(missing) if is_name(spec) => {
+                        self.missing(missing, self.program.config.missing_probes)
+                    }
+                    Err(missing) => patterns.push(missing),
                 }
+            }
+            // A pattern beside other events is for kernels that name a function otherwise (`f, f.constprop.*`): it may stand for nothing, as live.
+            let how = match (is_any_there, self.program.config.missing_probes) {
+                (true, MissingProbes::Error) => MissingProbes::Warn,
+                (_, configured) => configured,
+            };
+            for missing in patterns {
+                self.missing(missing, how);
             }
         }
         Ok(())
     }
 
-    fn missing(&mut self, diagnostic: Diagnostic) {
-        match self.program.config.missing_probes {
+    fn missing(&mut self, diagnostic: Diagnostic, how: MissingProbes) {
+        match how {
             MissingProbes::Error => self.wrong.push(diagnostic),
             MissingProbes::Warn => {
                 let warning = Diagnostic::warning(diagnostic.span, diagnostic.message);
