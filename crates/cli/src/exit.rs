@@ -40,7 +40,7 @@ pub(crate) enum Exit {
     Feature,
     /// A fault of Kestrel's own.
     Internal,
-    /// What a script gave to `exit`.
+    /// What a script gave to `exit`, or what bpftrace ends with.
     Script(u8),
 }
 

@@ -86,10 +86,10 @@ impl Catalog {
         self
     }
 
-    /// The catalog as a program of the language sees it that has a command, which this process will be.
+    /// The catalog as a program of the language sees it that has a command: which process it will be, and of which program.
     #[must_use]
-    pub fn with_command(mut self, pid: u32) -> Self {
-        self.known.facts_mut().see_command(pid);
+    pub fn with_command(mut self, pid: u32, program: impl Into<PathBuf>) -> Self {
+        self.known.facts_mut().see_command(pid, program.into());
         self
     }
 

@@ -135,18 +135,25 @@ impl EventKind for Usdt {
         let (path, provider, name) = parse_pattern(spec)?;
         let path = all_files(path);
         let is_pattern = !Glob::new(path).is_plain();
-        let (mut all, mut refused) = (Vec::new(), None);
-        for path in files(catalog, path)? {
-            match in_file(catalog, &path, (&provider, &name), spec) {
+        let mut all = Vec::new();
+        let files = files(catalog, path)?;
+        for path in &files {
+            match in_file(catalog, path, (&provider, &name), spec) {
                 Ok(found) => all.extend(found),
                 // Of many files some do not have it.
-                Err(error) if is_pattern => refused = Some(error),
+                Err(_) if is_pattern => {}
                 Err(error) => return Err(error),
             }
         }
-        match (all.is_empty(), refused) {
-            (true, Some(error)) => Err(error),
-            _ => Ok(all),
+        match all.is_empty() {
+            true => Err(Error::Object {
+                object: text_of(spec),
+                why: format!(
+                    "none of the {} files that are meant has such a USDT probe",
+                    files.len()
+                ),
+            }),
+            false => Ok(all),
         }
     }
 }

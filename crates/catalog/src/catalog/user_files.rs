@@ -1,4 +1,4 @@
-//! The files that the path of an event stands for: one, those that match a pattern, or those that a process has mapped.
+//! The files that the path of an event stands for: one, those that match a pattern, or those that a process, or any process, has mapped.
 
 use super::glob::Glob;
 use super::lookup::Catalog;
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::executable;
 use kestrel_kernel::procfs;
 use kestrel_trace::files;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ const MAX: usize = 4096;
 /// The paths of the files, as they are shown.
 ///
 /// # Errors
-/// When there are none, or a pattern is given that may mean any file of the system.
+/// When there are none.
 pub(super) fn files(catalog: &Catalog, path: &str) -> Result<Vec<String>> {
     let process = catalog.script().and_then(|view| view.process);
     if Glob::new(path).is_plain() {
@@ -28,10 +28,7 @@ pub(super) fn files(catalog: &Catalog, path: &str) -> Result<Vec<String>> {
         return mapped(catalog, process, path);
     }
     if path == "*" {
-        return Err(Error::Object {
-            object: path.to_owned(),
-            why: "all files of a process are meant so: say which one by -p, or give a path".to_owned(),
-        });
+        return running(catalog);
     }
     let mut found = Vec::new();
     let (start, parts) = match path.strip_prefix('/') {
@@ -113,33 +110,116 @@ fn ordinary(path: &str) -> Option<fs::File> {
 
 /// The files that a process has mapped to run and whose paths match.
 fn mapped(catalog: &Catalog, process: u32, pattern: &str) -> Result<Vec<String>> {
-    let maps = procfs::maps(catalog.host(), process)?;
     let glob = Glob::new(pattern);
     let wanted = |path: &str| {
         let last = path.rsplit('/').next().unwrap_or_default();
         pattern == "*" || glob.matches(path) || glob.matches(last)
     };
-    let paths: BTreeSet<&str> = maps
-        .iter()
-        .filter(|map| map.permissions.execute && map.inode != 0 && map.path.starts_with('/'))
-        .map(|map| map.path.as_str())
+    let found: Vec<String> = code_of(catalog, process)?
+        .into_iter()
         .filter(|path| wanted(path))
+        .filter_map(|path| Code::find(catalog, process, path)?.seen_from_here())
+        .take(MAX)
         .collect();
-    let found = paths.into_iter().filter_map(|path| {
-        let inside = catalog.host().path(format!("/proc/{process}/root{path}"));
-        let inside = inside.display().to_string();
-        // A link inside of another process's tree leads to a file of that tree.
-        let theirs = ordinary(&inside)?.metadata().ok()?;
-        let same =
-            fs::metadata(path).is_ok_and(|ours| (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()));
-        Some(if same { path.to_owned() } else { inside }).filter(|path| is_program(path))
-    });
-    let found: Vec<String> = found.take(MAX).collect();
     match found.is_empty() {
         false => Ok(found),
         true => Err(Error::Object {
             object: pattern.to_owned(),
             why: format!("process {process} runs no code of such a file"),
         }),
+    }
+}
+
+/// The files that any process runs, each once, and the program of the command that waits to be run: `*`, where no process is named.
+fn running(catalog: &Catalog) -> Result<Vec<String>> {
+    let mut seen = HashSet::new();
+    let mut found = BTreeSet::new();
+    let command = catalog.script().and_then(|view| view.command);
+    // What the command will run besides is not known before it does.
+    if let Some(program) = command.and_then(|_| catalog.command_file())
+        && let (Ok(path), Ok(metadata)) = (fs::canonicalize(program), fs::metadata(program))
+    {
+        seen.insert((metadata.dev(), metadata.ino()));
+        found.insert(path.display().to_string());
+    }
+    for process in procfs::processes(catalog.host())? {
+        // It may have ended, or be the kernel's.
+        for path in code_of(catalog, process).unwrap_or_default() {
+            let file = Code::find(catalog, process, path);
+            if let Some(file) = file.filter(|file| found.len() < MAX && seen.insert(file.identity)) {
+                found.extend(file.seen_from_here());
+            }
+        }
+    }
+    match found.is_empty() {
+        false => Ok(found.into_iter().collect()),
+        true => Err(Error::Object {
+            object: "*".to_owned(),
+            why: "no process is seen whose files could be meant".to_owned(),
+        }),
+    }
+}
+
+/// A file that a process has mapped to run.
+struct Code {
+    /// Its path, as the process sees it.
+    path: String,
+    /// Its path through the process's tree of files.
+    inside: String,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl Code {
+    /// The file at a path as a process sees it; none where it was deleted, or is no ordinary file.
+    fn find(catalog: &Catalog, process: u32, path: String) -> Option<Self> {
+        let inside = catalog.host().path(format!("/proc/{process}/root{path}"));
+        let inside = inside.display().to_string();
+        // A link inside of another process's tree leads to a file of that tree.
+        let metadata = ordinary(&inside)?.metadata().ok()?;
+        Some(Self {
+            path,
+            inside,
+            identity: (metadata.dev(), metadata.ino()),
+        })
+    }
+
+    /// The path of it here, where it is a program or a library: that of the process's own tree, where another file lies at its path here.
+    fn seen_from_here(self) -> Option<String> {
+        let here = fs::metadata(&self.path).is_ok_and(|ours| (ours.dev(), ours.ino()) == self.identity);
+        Some(if here { self.path } else { self.inside }).filter(|path| is_program(path))
+    }
+}
+
+/// Paths of the files that a process has mapped to run.
+fn code_of(catalog: &Catalog, process: u32) -> Result<BTreeSet<String>> {
+    let maps = procfs::maps(catalog.host(), process)?;
+    let code = maps
+        .into_iter()
+        .filter(|map| map.permissions.execute && map.inode != 0 && map.path.starts_with('/'));
+    Ok(code.map(|map| map.path).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kestrel_kernel::Host;
+
+    #[test]
+    fn without_a_process_all_that_runs_is_meant_each_file_once() {
+        let catalog = Catalog::new(Host::default()).for_script(None);
+        let own = std::env::current_exe().and_then(fs::canonicalize).unwrap();
+        let own = own.display().to_string();
+        let found = files(&catalog, "*").unwrap();
+        assert_eq!(found.iter().filter(|path| **path == own).count(), 1, "{found:?}");
+        // A command has not begun to run: its program is known by its path, however that is written.
+        let begun = fs::canonicalize("/bin/sleep").unwrap().display().to_string();
+        let catalog = catalog.with_command(1, "/bin/../bin/sleep");
+        let found = files(&catalog, "*").unwrap();
+        assert_eq!(
+            found.iter().filter(|path| **path == begun).count(),
+            1,
+            "{found:?}"
+        );
     }
 }

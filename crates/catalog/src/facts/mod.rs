@@ -19,6 +19,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Facts about one kernel.
@@ -38,6 +39,8 @@ pub struct Facts {
     keeps_stacks: Cell<bool>,
     executables: Executables,
     script: Option<ScriptView>,
+    /// The program of its command.
+    command_file: Option<PathBuf>,
 }
 
 /// View of files that a program of the language has; persistent sessions have no such view.
@@ -65,6 +68,7 @@ impl Facts {
             keeps_stacks: Cell::new(false),
             executables: Executables::default(),
             script: None,
+            command_file: None,
         }
     }
 
@@ -74,10 +78,16 @@ impl Facts {
     }
 
     /// Knows the process that will be the command of a program of the language.
-    pub(crate) fn see_command(&mut self, pid: u32) {
+    pub(crate) fn see_command(&mut self, pid: u32, program: PathBuf) {
         if let Some(view) = &mut self.script {
             view.command = Some(pid);
+            self.command_file = Some(program);
         }
+    }
+
+    /// The program of the command that a program of the language has.
+    pub(crate) fn command_file(&self) -> Option<&Path> {
+        self.command_file.as_deref()
     }
 
     /// View of files that a program of the language has, where one asks.

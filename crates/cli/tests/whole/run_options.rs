@@ -213,3 +213,87 @@ fn bpftrace_takes_a_command_or_a_process() {
     let listed = run(&["--list", "interval:*"]).succeeds();
     assert!(listed.out.contains("interval:ms:"), "{}", listed.out);
 }
+
+/// A program lists what it attaches to: no events of its own, periods and counts left to the user, each line once.
+#[test]
+fn a_programs_events_are_listed_as_patterns_list_them() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let program = "begin { } end { } self:signal:SIGUSR1 { } interval:s:1 { } interval:s:2 { } profile:hz:99 { } \
+        software:cs:100 { } tracepoint:sched:sched_wakeup* { } uprobe:/bin/sh:nosuchfn { }";
+    let run = place.run(&["run", "-l", "-e", program]).succeeds();
+    let listed = "interval:s:\nprofile:hz:\nsoftware:cs:\ntracepoint:sched:sched_wakeup\ntracepoint:sched:sched_wakeup_new\n";
+    assert_eq!(run.out, listed, "{}", run.err);
+    assert!(run.err.contains("nosuchfn"), "{}", run.err);
+    let exec = place
+        .run(&["run", "-lv", "tracepoint:sched:sched_process_exec"])
+        .succeeds();
+    assert!(
+        exec.out.contains("\n    __data_loc char[] filename\n"),
+        "{}",
+        exec.out
+    );
+    let types = place
+        .run(&["run", "-l", "enum pid_type,struct path,interval:m*"])
+        .succeeds();
+    assert_eq!(types.out, "enum pid_type\nstruct path\ninterval:ms:\n");
+    assert_eq!(place.run(&["run", "-l", "struct nosuch"]).code, Some(1));
+    let clocks = place.run(&["run", "-l", "software:cpu*"]).succeeds();
+    assert_eq!(
+        clocks.out,
+        "software:cpu-clock:\nsoftware:cpu-migrations:\nsoftware:cpu:\n"
+    );
+}
+
+/// Under the name bpftrace the exit codes are bpftrace's, and `-v` says what is attached.
+#[test]
+fn the_name_bpftrace_has_its_codes_and_words() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let name = place.path().join("bpftrace");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kestrel"), &name).unwrap();
+    let run = |words: &[&str], variable: (&str, &str)| {
+        let mut command = std::process::Command::new(&name);
+        Answer::from(command.args(words).env(variable.0, variable.1).output().unwrap())
+    };
+    let none = ("BPFTRACE_NOSUCH", "1");
+    for (program, variable, code) in [
+        ("begin { exit() }", ("BPFTRACE_MAX_MAP_KEYS", "abc"), 2),
+        ("struct A { nosuch x; }; begin { exit() }", none, 2),
+        ("#include <nosuch.h>\nbegin { exit() }", none, 2),
+        ("begin { nosuch() }", none, 1),
+        ("tracepoint:no:such { }", none, 1),
+        (
+            "config = { max_map_keys = 999999999 } begin { @a[1] = 1; exit() }",
+            none,
+            255,
+        ),
+        ("begin { exit(7) }", none, 7),
+    ] {
+        let answer = run(&["-e", program], variable);
+        assert_eq!(answer.code, Some(code), "{program}: {}", answer.err);
+    }
+    let said = run(
+        &[
+            "-v",
+            "-c",
+            "false",
+            "-c",
+            "true",
+            "-e",
+            "begin { } interval:s:9 { }",
+        ],
+        none,
+    );
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for line in [
+        "Attaching 'begin' probe\n",
+        "Trying to attach probe: interval:s:9\n",
+        "Attached 2 probes\n",
+    ] {
+        assert!(said.err.contains(line), "{line}: {}", said.err);
+    }
+    assert!(!said.err.contains("program:"), "{}", said.err);
+    assert_eq!(run(&["-l", "struct nosuch"], none).code, Some(0));
+    assert_eq!(run(&["-c", "", "-e", "begin { }"], none).code, Some(1));
+}

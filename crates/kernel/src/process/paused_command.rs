@@ -79,6 +79,11 @@ impl PausedCommand {
         self.pid
     }
 
+    /// The program that it will be, as the command names it.
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+
     /// Lets it go on to its exec.
     ///
     /// # Errors

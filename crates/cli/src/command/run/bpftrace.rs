@@ -1,8 +1,10 @@
 //! The command under the name `bpftrace`: its usage, its version, its exit codes, its words before messages.
 
 use super::options::Options;
+use crate::exit::{Exit, Failure};
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use kestrel::plan::Plan;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -14,6 +16,8 @@ const LANGUAGE: &str = "0.27.0";
 #[command(
     name = "bpftrace",
     disable_version_flag = true,
+    // The last one counts, as with getopt.
+    args_override_self = true,
     help_template = USAGE,
 )]
 struct Arguments {
@@ -29,6 +33,7 @@ USAGE:
     bpftrace [options] filename
     bpftrace [options] - <stdin input>
     bpftrace [options] -e 'program'
+    bpftrace [options] filename -- --NAME=VALUE ...     parameters of the script by name
 
 OPTIONS:
 {options}
@@ -66,8 +71,68 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
         Ok(exit) => exit.into(),
         Err(failure) => {
             report(&failure);
-            ExitCode::from(u8::from(!failure.message.is_empty()))
+            ExitCode::from(code(&failure))
         }
+    }
+}
+
+/// The code that bpftrace ends with where the environment or a definition of C is wrong.
+const ENVIRONMENT: u8 = 2;
+/// The code that it ends with where the kernel does not load a program or attach a probe.
+const NOT_ATTACHED: u8 = 255;
+
+/// The code of a failure: 1, but where it has one of bpftrace's others or the kernel lacks something that bpftrace would find out by attaching.
+fn code(failure: &Failure) -> u8 {
+    match failure.exit {
+        _ if failure.message.is_empty() => 0,
+        Exit::Script(code) => code,
+        Exit::Feature => NOT_ATTACHED,
+        _ => 1,
+    }
+}
+
+/// A failure of the environment or of a definition of C, with its code under bpftrace's name.
+pub(super) fn of_environment(options: &Options, failure: Failure) -> Failure {
+    with_code(options, ENVIRONMENT, failure)
+}
+
+/// A failure to load or attach, with its code under bpftrace's name.
+pub(super) fn not_attached(options: &Options, failure: Failure) -> Failure {
+    match failure.exit {
+        // bpftrace finds out before it loads anything.
+        Exit::Privilege => failure,
+        _ => with_code(options, NOT_ATTACHED, failure),
+    }
+}
+
+fn with_code(options: &Options, code: u8, failure: Failure) -> Failure {
+    match options.as_bpftrace {
+        true => Failure {
+            exit: Exit::Script(code),
+            ..failure
+        },
+        false => failure,
+    }
+}
+
+/// Says of each probe that it is attached now, as bpftrace's `-v` does. Its own begin and end are attached to nothing.
+pub(super) fn say_what_is_attached(plan: &Plan) {
+    for hook in plan.hooks.iter().filter(|hook| !hook.companion) {
+        for instance in &hook.instances {
+            match hook.kind {
+                "begin" | "end" => eprintln!("Attaching '{}' probe", hook.kind),
+                "self" => {}
+                _ => eprintln!("Trying to attach probe: {}", in_full(hook.kind, &instance.name)),
+            }
+        }
+    }
+}
+
+/// The name of an event with its kind before it.
+fn in_full(kind: &str, name: &str) -> String {
+    match name.split_once(':') {
+        Some((first, _)) if first == kind => name.to_owned(),
+        _ => format!("{kind}:{name}"),
     }
 }
 
@@ -103,10 +168,19 @@ fn of_option(error: &clap::Error) -> Option<String> {
             None => format!("bpftrace: invalid option -- '{}'", name.trim_start_matches('-')),
         }),
         ErrorKind::InvalidValue => {
+            let value = part(ContextKind::InvalidValue)?;
+            if value.is_empty() {
+                return Some(match name.strip_prefix("--") {
+                    Some(_) => format!("bpftrace: option '{name}' requires an argument"),
+                    None => format!(
+                        "bpftrace: option requires an argument -- '{}'",
+                        name.trim_start_matches('-')
+                    ),
+                });
+            }
             let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue) else {
                 return None;
             };
-            let value = part(ContextKind::InvalidValue)?;
             let values: Vec<String> = values.iter().map(|value| format!("'{value}'")).collect();
             let values = values.join(", ");
             Some(format!(
@@ -134,7 +208,8 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
     match error.kind() {
         // The values that there are say more than all options.
-        ErrorKind::InvalidValue if said.is_some() => {}
+        ErrorKind::InvalidValue if said.as_ref().is_some_and(|said| said.starts_with("ERROR")) => {}
+        ErrorKind::InvalidValue if said.is_some() => eprint!("{help}"),
         ErrorKind::InvalidValue => {
             for line in text.lines().skip(1).take_while(|line| !line.trim().is_empty()) {
                 eprintln!("{}", line.trim());
@@ -145,7 +220,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn report(failure: &crate::exit::Failure) {
+fn report(failure: &Failure) {
     if failure.message.is_empty() {
         return;
     }
@@ -192,10 +267,39 @@ mod tests {
     }
 
     #[test]
+    fn the_last_of_several_options_counts() {
+        let options = parsed("-c false -c true -f text -f json -p 1 -p -2 -o a -o b").unwrap();
+        assert_eq!(options.command.as_deref(), Some("true"));
+        assert_eq!(options.pid.as_deref(), Some("-2"));
+        assert_eq!(options.format, super::super::options::OutputFormat::Json);
+        let folders = parsed("-I a -I b").unwrap().include_directory;
+        assert_eq!(folders.len(), 2, "these are collected");
+    }
+
+    #[test]
+    fn failures_end_with_the_codes_of_bpftrace() {
+        let options = |as_bpftrace| Options {
+            as_bpftrace,
+            ..parsed("").unwrap()
+        };
+        let failure = |exit| Failure::new(exit, "it failed");
+        let (own, theirs) = (options(false), options(true));
+        assert_eq!(code(&of_environment(&theirs, failure(Exit::Usage))), 2);
+        assert_eq!(code(&not_attached(&theirs, failure(Exit::Failed))), 255);
+        assert_eq!(code(&not_attached(&theirs, failure(Exit::Privilege))), 1);
+        assert_eq!(code(&failure(Exit::Feature)), 255);
+        assert_eq!(code(&failure(Exit::Usage)), 1);
+        assert_eq!(not_attached(&own, failure(Exit::Failed)).exit, Exit::Failed);
+        assert_eq!(of_environment(&own, failure(Exit::Usage)).exit, Exit::Usage);
+    }
+
+    #[test]
     fn wrong_options_are_named_as_getopt_names_them() {
         for (line, said) in [
             ("--nosuch", "bpftrace: unrecognized option '--nosuch'"),
             ("-Z", "bpftrace: invalid option -- 'Z'"),
+            ("-B", "bpftrace: option requires an argument -- 'B'"),
+            ("--cmd", "bpftrace: option '--cmd' requires an argument"),
             (
                 "-d x",
                 "ERROR: USAGE: invalid option for -d: x (it must be one of ",

@@ -6,6 +6,7 @@ use kestrel::btf::BtfKind;
 use kestrel::catalog::{Catalog, EventKind, Glob, kinds};
 use kestrel::plan::Plan;
 use kestrel_trace::event_kind::{self, EventKindNames, Optional};
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -21,18 +22,44 @@ pub(super) fn is_program(options: &Options) -> bool {
 /// Lists the events of a program.
 pub(super) fn of_program(plan: &Plan, options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
     let mut out = Vec::new();
+    let mut listed = HashSet::new();
     for hook in plan.hooks.iter().filter(|hook| !hook.companion) {
-        let Some(kind) = kestrel::catalog::find_kind(hook.kind) else {
+        let kind = kestrel::catalog::find_kind(hook.kind);
+        // What the session itself fires is no event of the system's.
+        let Some(kind) = kind.filter(|kind| !OF_THE_SESSION.contains(&kind.name())) else {
             continue;
         };
         for instance in &hook.instances {
             let prefix = format!("{}:", kind.name());
             let name = instance.name.strip_prefix(&prefix).unwrap_or(&instance.name);
-            line(kind, name, options, catalog, &mut out)?;
+            let name = without_count(kind, name);
+            if listed.insert((kind.name(), name)) {
+                line(kind, name, options, catalog, &mut out)?;
+            }
         }
     }
     crate::screen::out().write_all(&out)?;
     Ok(Exit::Done)
+}
+
+/// Kinds of events that the session itself fires.
+const OF_THE_SESSION: [&str; 3] = ["begin", "end", "self"];
+
+/// The name of an event without its period or count, which the list leaves to the user.
+fn without_count<'a>(kind: &dyn EventKind, name: &'a str) -> &'a str {
+    let counted = names(kind).optional == Optional::Count;
+    match name.split_once(':') {
+        Some((unit, count)) if !count.is_empty() && (counted || is_timer(kind)) => {
+            // The shape that `line` shows.
+            &name[..unit.len() + usize::from(!counted)]
+        }
+        _ => name,
+    }
+}
+
+/// Whether events of a kind come at a period.
+fn is_timer(kind: &dyn EventKind) -> bool {
+    matches!(kind.name(), "interval" | "profile")
 }
 
 /// Lists the events that match patterns, all of them where there are none.
@@ -47,13 +74,16 @@ pub(super) fn matching(options: &Options, catalog: &Catalog) -> Result<Exit, Fai
             "WARNING: It appears that '{given}' is a filename but the file does not exist. Treating '{given}' as a search pattern."
         );
     }
-    for prefix in ["struct ", "union ", "enum "] {
-        if let Some(name) = given.strip_prefix(prefix) {
-            return definitions(prefix.trim(), name.trim(), options.verbose, catalog);
-        }
-    }
     let mut out = Vec::new();
     for pattern in patterns(&given) {
+        let tags = ["struct ", "union ", "enum "].into_iter();
+        if let Some((tag, name)) = tags
+            .filter_map(|tag| Some((tag, pattern.strip_prefix(tag)?)))
+            .next()
+        {
+            definitions((tag.trim(), name.trim()), options, catalog, &mut out)?;
+            continue;
+        }
         let parts: Vec<&str> = pattern.split(':').collect();
         let (kind_pattern, parts) = match parts.as_slice() {
             [lone] => ("*", vec![*lone]),
@@ -65,12 +95,13 @@ pub(super) fn matching(options: &Options, catalog: &Catalog) -> Result<Exit, Fai
                 continue;
             };
             let mut fixed = kind.fixed_names();
-            fixed.sort_unstable();
             if !fixed.is_empty() {
-                let wanted = |name: &&str| globs.first().is_none_or(|glob| glob.matches(name));
-                for name in fixed.into_iter().filter(wanted) {
-                    writeln!(out, "{}:{name}:", kind.name())?;
-                }
+                fixed.retain(|name| globs.first().is_none_or(|glob| glob.matches(name)));
+                let mut lines: Vec<String> = (fixed.iter())
+                    .map(|name| format!("{}:{name}:\n", kind.name()))
+                    .collect();
+                lines.sort_unstable();
+                out.extend(lines.concat().into_bytes());
                 continue;
             }
             let mut names = Vec::new();
@@ -124,6 +155,8 @@ fn globs_for(kind: &dyn EventKind, parts: &[&str]) -> Option<Vec<Glob>> {
         (3, 2) if names.optional == Optional::Provider => {
             Some(vec![Glob::new(parts[0]), Glob::new("*"), Glob::new(parts[1])])
         }
+        // A unit before the period.
+        (2, 1) if is_timer(kind) => Some(vec![Glob::new(parts[0]), Glob::new("*")]),
         (2, 1) if !names.subject.is_file() => Some(vec![Glob::new("*"), Glob::new(parts[0])]),
         (wanted, given) if wanted == given => Some(globs(parts)),
         _ => None,
@@ -156,9 +189,7 @@ fn line(
         return Ok(());
     };
     for field in &description.fields {
-        // As C declares it: `char comm[16]`.
-        let (ty, length) = field.ty.split_at(field.ty.find('[').unwrap_or(field.ty.len()));
-        writeln!(out, "    {ty} {}{length}", field.name)?;
+        writeln!(out, "    {}", declaration(kind, &field.ty, &field.name))?;
     }
     if let Some(returns) = &description.returns {
         writeln!(out, "    {returns} retval")?;
@@ -166,8 +197,24 @@ fn line(
     Ok(())
 }
 
-/// Prints types of the kernel's whose names match.
-fn definitions(tag: &str, name: &str, verbose: bool, catalog: &Catalog) -> Result<Exit, Failure> {
+/// A field as C declares it, `char comm[16]`; one of a tracepoint that lies elsewhere in its record as the kernel's format does, `__data_loc char[] filename`.
+fn declaration(kind: &dyn EventKind, ty: &str, name: &str) -> String {
+    match ty.strip_suffix("[]") {
+        Some(_) if kind.name() == "tracepoint" => format!("__data_loc {ty} {name}"),
+        _ => {
+            let (ty, length) = ty.split_at(ty.find('[').unwrap_or(ty.len()));
+            format!("{ty} {name}{length}")
+        }
+    }
+}
+
+/// Writes the types of the kernel's whose names match. Where none does, only bpftrace's name of the command is content with that.
+fn definitions(
+    (tag, name): (&str, &str),
+    options: &Options,
+    catalog: &Catalog,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
     let types = catalog.types()?;
     let kind = match tag {
         "struct" => BtfKind::Struct,
@@ -175,23 +222,24 @@ fn definitions(tag: &str, name: &str, verbose: bool, catalog: &Catalog) -> Resul
         _ => BtfKind::Enum,
     };
     let glob = Glob::new(name);
-    let mut out = Vec::new();
+    let before = out.len();
     for id in types.ids() {
         let same = match types.kind(id) {
             Some(BtfKind::Enum64) => kind == BtfKind::Enum,
             found => found == Some(kind),
         };
         if same && glob.matches(types.name(id)) && !types.name(id).is_empty() {
-            match verbose {
+            match options.verbose {
                 true => writeln!(out, "vmlinux: {};\n", types.definition(id))?,
                 false => writeln!(out, "{tag} {}", types.name(id))?,
             }
         }
     }
-    if out.is_empty() {
-        let message = format!("this kernel has no {tag} {name}");
-        return Err(Failure::new(Exit::Failed, message));
+    match out.len() == before && !options.as_bpftrace {
+        true => {
+            let message = format!("this kernel has no {tag} {name}");
+            Err(Failure::new(Exit::Failed, message))
+        }
+        false => Ok(()),
     }
-    crate::screen::out().write_all(&out)?;
-    Ok(Exit::Done)
 }

@@ -79,16 +79,22 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Some(command) if !options.list => hold(&split(command))?,
         _ => None,
     };
+    if let (Some(_), None, false) = (&options.command, &held, options.list) {
+        return Err(Failure::new(Exit::Usage, "-c names no command"));
+    }
     let catalog = match &held {
-        Some(held) => catalog.with_command(held.pid()),
+        Some(held) => catalog.with_command(held.pid(), held.program()),
         None => catalog,
     };
     let mut program = read::program(options, held.as_ref().map(PausedCommand::pid))?;
-    modes::keep_events_of_mode(&mut program, options.mode())?;
     if options.list {
-        // What is not here is not listed.
-        program.config.missing_probes = MissingProbes::Ignore;
+        // What is not here is said and not listed.
+        if program.config.missing_probes == MissingProbes::Error {
+            program.config.missing_probes = MissingProbes::Warn;
+        }
         program.config.max_probes = u64::MAX;
+    } else {
+        modes::keep_events_of_mode(&mut program, options.mode())?;
     }
     let unwound: Vec<u32> = (process.into_iter())
         .chain(held.as_ref().map(PausedCommand::pid))
@@ -98,12 +104,16 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.list {
         return listing::of_program(&plan, options, &catalog);
     }
-    if options.verbose || !options.debug.is_empty() {
+    if options.verbose && options.as_bpftrace {
+        bpftrace::say_what_is_attached(&plan);
+    }
+    if options.verbose && !options.as_bpftrace || !options.debug.is_empty() {
         eprint!("{}", kestrel::plan::show(&plan, true)?);
     }
     let live = options.live.view(held.is_some())?;
     let mut foreground = Foreground::new(None)?.with_target(&target, catalog.host());
-    let session = Session::start(&plan, &catalog, &crate::arguments::command_line())?;
+    let session = Session::start(&plan, &catalog, &crate::arguments::command_line());
+    let session = session.map_err(|error| bpftrace::not_attached(options, error.into()))?;
     if program.config.missing_probes == MissingProbes::Warn && !options.no_warnings {
         for skipped in session.skipped() {
             eprintln!(
@@ -114,7 +124,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     if let (None, Some(first)) = (session.attached(&plan).next(), session.skipped().first()) {
         let why = format!("{}: {}", first.event, first.why);
-        return Err(Failure::new(Exit::Failed, "Attachment failed for all probes.").hint(why));
+        let failure = Failure::new(Exit::Failed, "Attachment failed for all probes.").hint(why);
+        return Err(bpftrace::not_attached(options, failure));
     }
     let symbols = kestrel::record::live_symbols(&session, catalog.host());
     let json = options.format == OutputFormat::Json;
@@ -231,7 +242,9 @@ fn target(options: &Options, host: &Host) -> Result<ProcessFilter, Failure> {
             Ok(ProcessFilter::Processes(vec![pid as u32]))
         }
         Ok(_) => wrong(format!("Pid out of range: {word}")),
-        Err(_) if digits == word.len() && digits > 0 => wrong(format!("Pid out of range: {word}")),
+        Err(_) if word.parse::<i64>().is_ok() || digits == word.len() && digits > 0 => {
+            wrong(format!("Pid out of range: {word}"))
+        }
         Err(_) if digits > 0 => wrong(format!("Failed to parse pid: invalid trailing bytes: {word}")),
         Err(_) => wrong(format!("Failed to parse pid: invalid integer: {word}")),
     }

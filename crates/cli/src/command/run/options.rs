@@ -25,7 +25,7 @@ pub(crate) struct Options {
     #[arg(short = 'c', long = "cmd", value_name = "COMMAND")]
     pub(super) command: Option<String>,
     /// Probe only this process; the program ends with it
-    #[arg(short = 'p', long = "pid", value_name = "PID")]
+    #[arg(short = 'p', long = "pid", value_name = "PID", allow_negative_numbers = true)]
     pub(super) pid: Option<String>,
     /// Another process whose stacks dw_ustack unwinds by DWARF tables, beside those of -p and -c
     #[arg(long, value_name = "PID")]

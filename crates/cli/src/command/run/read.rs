@@ -1,5 +1,6 @@
 //! Reading a program: its text, its arguments, the settings of the environment.
 
+use super::bpftrace;
 use super::files::ScriptFiles;
 use super::options::Options;
 use crate::exit::{Exit, Failure};
@@ -51,7 +52,8 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
         let path = found.and_then(Result::ok).unwrap_or_else(|| header.clone());
         format!("#include <{}>\n{text}", path.display())
     });
-    let mut program = ProgramText::read(&name, &text, settings()?, &inputs)
+    let settings = settings().map_err(|failure| bpftrace::of_environment(options, failure))?;
+    let mut program = ProgramText::read(&name, &text, settings, &inputs)
         .map_err(|error| super::message::failure(options, &name, error))?;
     // -v shows what is left out, and why.
     if options.verbose && program.config.missing_probes == MissingProbes::Ignore {
