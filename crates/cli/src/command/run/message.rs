@@ -1,7 +1,7 @@
 //! Error messages, in Kestrel's shape or, where the command was called by that name, in bpftrace's.
 
-use super::bpftrace;
 use super::options::Options;
+use super::verdict;
 use crate::exit::Failure;
 use crate::style;
 use kestrel::language::Diagnostic;
@@ -45,7 +45,7 @@ pub(super) fn failure(options: &Options, name: &str, error: kestrel::Error) -> F
         exit: Failure::from(error).exit,
     };
     match in_c {
-        true => bpftrace::of_environment(options, failure),
+        true => verdict::of_environment(options, failure),
         false => failure,
     }
 }

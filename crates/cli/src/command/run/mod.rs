@@ -10,6 +10,7 @@ mod modes;
 mod options;
 mod read;
 mod recorded;
+mod verdict;
 
 pub(crate) use bpftrace::main as as_bpftrace;
 pub(crate) use options::Options;
@@ -105,7 +106,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return listing::of_program(&plan, options, &catalog);
     }
     if options.verbose && options.as_bpftrace {
-        bpftrace::say_what_is_attached(&plan);
+        verdict::say_what_is_attached(&plan);
     }
     if options.verbose && !options.as_bpftrace || !options.debug.is_empty() {
         eprint!("{}", kestrel::plan::show(&plan, true)?);
@@ -113,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let live = options.live.view(held.is_some())?;
     let mut foreground = Foreground::new(None)?.with_target(&target, catalog.host());
     let session = Session::start(&plan, &catalog, &crate::arguments::command_line());
-    let session = session.map_err(|error| bpftrace::not_attached(options, error.into()))?;
+    let session = session.map_err(|error| verdict::not_attached(options, error.into()))?;
     if program.config.missing_probes == MissingProbes::Warn && !options.no_warnings {
         for skipped in session.skipped() {
             eprintln!(
@@ -125,7 +126,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let (None, Some(first)) = (session.attached(&plan).next(), session.skipped().first()) {
         let why = format!("{}: {}", first.event, first.why);
         let failure = Failure::new(Exit::Failed, "Attachment failed for all probes.").hint(why);
-        return Err(bpftrace::not_attached(options, failure));
+        return Err(verdict::not_attached(options, failure));
     }
     let symbols = kestrel::record::live_symbols(&session, catalog.host());
     let json = options.format == OutputFormat::Json;

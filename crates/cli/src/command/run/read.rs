@@ -1,8 +1,8 @@
 //! Reading a program: its text, its arguments, the settings of the environment.
 
-use super::bpftrace;
 use super::files::ScriptFiles;
 use super::options::Options;
+use super::verdict;
 use crate::exit::{Exit, Failure};
 use kestrel::kernel::Host;
 use kestrel::language::Diagnostic;
@@ -52,7 +52,7 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
         let path = found.and_then(Result::ok).unwrap_or_else(|| header.clone());
         format!("#include <{}>\n{text}", path.display())
     });
-    let settings = settings().map_err(|failure| bpftrace::of_environment(options, failure))?;
+    let settings = settings().map_err(|failure| verdict::of_environment(options, failure))?;
     let mut program = ProgramText::read(&name, &text, settings, &inputs)
         .map_err(|error| super::message::failure(options, &name, error))?;
     // -v shows what is left out, and why.
