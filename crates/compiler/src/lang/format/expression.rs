@@ -13,23 +13,28 @@ impl Printer<'_> {
             return text;
         };
         let indent = self.level * 2;
-        if indent + text.len() <= COLUMNS || text.contains('\n') {
+        if indent + text.chars().count() < COLUMNS || text.contains('\n') {
             return text;
         }
-        // Arguments go on in another line where they do in the source, below the first one.
+        // Each line has as many arguments as it holds, the next one begins below the first argument.
         let mut text = format!("{}(", name.node);
-        let below = format!(",\n{}", " ".repeat(indent + text.len()));
-        let mut end = None;
-        for arg in args {
-            let start = arg.value.span.start;
-            let between = end.and_then(|end: u32| self.text.get(end as usize..start as usize));
-            text.push_str(match between {
-                None => "",
-                Some(between) if between.contains('\n') => &below,
-                Some(_) => ", ",
-            });
-            text.push_str(&self.argument(arg));
-            end = Some(arg.value.span.end);
+        let start = indent + text.len();
+        let mut column = start;
+        for (index, arg) in args.iter().enumerate() {
+            let arg = self.argument(arg);
+            let width = arg.chars().count();
+            // Behind it stands a comma, or the parenthesis and the semicolon.
+            let end = if index + 1 == args.len() { 2 } else { 1 };
+            if index > 0 && column + 2 + width + end > COLUMNS {
+                text.push_str(",\n");
+                text.push_str(&" ".repeat(start));
+                column = start;
+            } else if index > 0 {
+                text.push_str(", ");
+                column += 2;
+            }
+            text.push_str(&arg);
+            column += width;
         }
         text + ")"
     }
@@ -214,7 +219,7 @@ impl Printer<'_> {
         }
     }
 
-    fn list(&mut self, all: &[Expr]) -> String {
+    pub(super) fn list(&mut self, all: &[Expr]) -> String {
         let all: Vec<String> = all.iter().map(|one| self.expr(one)).collect();
         all.join(", ")
     }

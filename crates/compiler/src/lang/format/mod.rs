@@ -149,7 +149,14 @@ impl<'a> Printer<'a> {
             }
             // Definitions of C stay as they are written: this formats the language, not C.
             Item::Definition(definition) => self.as_it_is(definition.span),
-            Item::Map(map) => self.as_it_is(map.span),
+            Item::Map(map) => {
+                self.line(map.span.start);
+                let args = self.list(&map.args);
+                let line = format!("let @{} = {}({args});", map.name.node, map.kind.node);
+                self.out.push_str(&line);
+                self.skip_separators(map.span.end);
+                self.end_line(map.span.end);
+            }
             Item::Macro(one) => {
                 self.line(one.span.start);
                 let parameters: Vec<&str> = one.parameters.iter().map(|p| self.source(p.span)).collect();

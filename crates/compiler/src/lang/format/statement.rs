@@ -73,12 +73,21 @@ impl Printer<'_> {
         }
     }
 
-    /// The text of a condition. One with an operator is put in parentheses, unless it is in parentheses already.
+    /// The text of a condition. One with an operator is put in parentheses, unless it is in parentheses already; one of a single word or call has none.
     fn enclosed(&mut self, condition: &Expr) -> String {
+        use ExprKind as Kind;
         let text = self.expr(condition);
         match condition.kind {
-            ExprKind::Binary { .. } | ExprKind::Ternary { .. } if !Self::is_enclosed(&text) => {
-                format!("({text})")
+            Kind::Binary { .. } | Kind::Ternary { .. } if !Self::is_enclosed(&text) => format!("({text})"),
+            Kind::Integer { .. }
+            | Kind::Bool(_)
+            | Kind::Identifier(_)
+            | Kind::Variable(_)
+            | Kind::Map { .. }
+            | Kind::Call { .. }
+                if Self::is_enclosed(&text) =>
+            {
+                text[1..text.len() - 1].to_owned()
             }
             _ => text,
         }
