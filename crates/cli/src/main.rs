@@ -54,7 +54,7 @@ mod switching;
 mod targets;
 mod terminal;
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use exit::Exit;
 use std::ffi::OsString;
@@ -160,6 +160,7 @@ fn is_bpftrace(words: &[OsString]) -> bool {
 fn print_usage(mut error: clap::Error, habit: Option<String>) -> ExitCode {
     // clap suggests to write the word behind `--`, or a command with a similar name: neither is what a user of perf or trace-cmd means.
     error.remove(ContextKind::Suggested);
+    remove_far_suggestion(&mut error);
     if habit.is_some() {
         let similar = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg];
         for kind in similar {
@@ -201,6 +202,20 @@ fn print_usage(mut error: clap::Error, habit: Option<String>) -> ExitCode {
     }
 }
 
+/// Removes the option that clap holds for similar where it is another word (`--bench` for `--nosuch`).
+fn remove_far_suggestion(error: &mut clap::Error) {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.trim_start_matches('-').to_owned()),
+        _ => None,
+    };
+    let (typed, similar) = (text(ContextKind::InvalidArg), text(ContextKind::SuggestedArg));
+    if let (Some(typed), Some(similar)) = (typed, similar)
+        && kestrel::language::nearest(&typed, [similar.as_str()]).is_empty()
+    {
+        error.remove(ContextKind::SuggestedArg);
+    }
+}
+
 /// Whether the command line names `kestrel handler control`, whatever is wrong with the rest of it.
 fn is_handler_control() -> bool {
     let parsed = Arguments::command().ignore_errors(true).try_get_matches();
@@ -218,6 +233,17 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         definition().debug_assert();
+    }
+
+    #[test]
+    fn only_near_options_are_suggested() {
+        for (typed, suggested) in [("--nosuch", false), ("--formt", true), ("--dry-rn", true)] {
+            let words = ["kestrel", "run", "-e", "begin { }", typed].map(OsString::from);
+            let mut error = parse(words.to_vec()).err().unwrap();
+            remove_far_suggestion(&mut error);
+            let found = error.get(ContextKind::SuggestedArg);
+            assert_eq!(found.is_some(), suggested, "{typed}: {found:?}");
+        }
     }
 
     #[test]
