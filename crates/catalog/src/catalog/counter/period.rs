@@ -15,6 +15,8 @@ const OF_DURATIONS: &[(&str, u64)] = &[
     ("d", 86_400_000_000_000),
 ];
 
+/// Nanoseconds that a period given as a duration has at least, as in bpftrace.
+const LEAST: u64 = 1000;
 /// Shortest period in ns: the kernel makes it no shorter, whatever is asked (`perf_swevent_hrtimer` in kernel/events/core.c).
 const SHORTEST: u64 = 10_000;
 /// Longest period in ns: perf refuses one with the highest bit set (`perf_event_open` in kernel/events/core.c).
@@ -81,6 +83,14 @@ impl Period {
             return Err(wrong(kind, written, &why));
         };
         let Self { nanoseconds, .. } = Self::scaled(kind, written, unit, count, Some(*scale))?;
+        // A number alone is mostly meant as times a second.
+        let number = count.parse::<u64>().ok().or_else(|| number_of(count));
+        if unit == "ns" && number.is_some_and(|number| number < LEAST) {
+            let why = format!(
+                "{count} nanoseconds are less than {LEAST}, the shortest period; {count} times a second are {kind}:hz:{count}"
+            );
+            return Err(wrong(kind, written, &why));
+        }
         // The event is named by its microseconds, whatever unit was written, as in bpftrace. Periods with a fraction of one are named by nanoseconds: two events of one name are one.
         let name = match nanoseconds % 1000 {
             0 => format!("us:{}", nanoseconds / 1000),
@@ -216,6 +226,8 @@ mod tests {
             ("interval:weeks:1", "no unit"),
             ("interval:ms", "UNIT:COUNT"),
             ("interval:0", "at least 1"),
+            ("interval:99", "99 times a second are interval:hz:99"),
+            ("interval:999ns", "less than 1000"),
             ("interval:300000000d", "292 years"),
             ("interval:m:1", "no unit"),
             ("interval:m", "the number is missing"),
