@@ -16,7 +16,7 @@ const OF_DURATIONS: &[(&str, u64)] = &[
 ];
 
 /// Nanoseconds that a period given as a duration has at least, as in bpftrace.
-const LEAST: u64 = 1000;
+const MIN_DURATION: u64 = 1000;
 /// Shortest period in ns: the kernel makes it no shorter, whatever is asked (`perf_swevent_hrtimer` in kernel/events/core.c).
 const SHORTEST: u64 = 10_000;
 /// Longest period in ns: perf refuses one with the highest bit set (`perf_event_open` in kernel/events/core.c).
@@ -85,9 +85,9 @@ impl Period {
         let Self { nanoseconds, .. } = Self::scaled(kind, written, unit, count, Some(*scale))?;
         // A number alone is mostly meant as times a second.
         let number = count.parse::<u64>().ok().or_else(|| number_of(count));
-        if unit == "ns" && number.is_some_and(|number| number < LEAST) {
+        if unit == "ns" && number.is_some_and(|number| number < MIN_DURATION) {
             let why = format!(
-                "{count} nanoseconds are less than {LEAST}, the shortest period; {count} times a second are {kind}:hz:{count}"
+                "{count} nanoseconds are less than {MIN_DURATION}, the shortest period; {count} times a second are {kind}:hz:{count}"
             );
             return Err(wrong(kind, written, &why));
         }
