@@ -318,6 +318,28 @@ fn aggregations_are_stored_as_numbers_only() {
     assert_eq!(printed(program), "1\n@a: 1\n@b: 1\n@c: 2");
 }
 
+/// The value of `stats()` is three numbers, which a handler has by their names: it is no number itself.
+#[test]
+fn statistics_are_no_number() {
+    needs_tracing!();
+    let program = "begin { @[1] = stats(5); @[1] = stats(6); print(@[1]); print((1, @[1])); printf(\"%s %d\\n\", @[1], @[1].total); for ($kv : @) { print($kv); } exit(); }";
+    let stats = "{ .count = 2, .average = 5, .total = 11 }";
+    assert_eq!(
+        printed(program),
+        format!("{stats}\n(1, {stats})\n{stats} 11\n(1, {stats})\n@[1]: {stats}")
+    );
+    for used in [
+        "printf(\"%d\", @s)",
+        "if (@s) { }",
+        "print(@s + 1)",
+        "print(-@s)",
+        "print((int64)@s)",
+    ] {
+        run(&format!("begin {{ @s = stats(5); {used}; exit(); }}")).fails(2, &[]);
+    }
+    run("begin { @s = stats(5); @b = @s; exit(); }").fails(2, &["or store the number: @b = @s.count"]);
+}
+
 /// A macro's variables are named as they are written.
 #[test]
 fn variables_of_macros_are_named_as_written() {

@@ -8,7 +8,6 @@ use super::tree::{
 use super::value::{comparison, constant, narrowed, operation, room, widened};
 use super::walk::MemoryPlace;
 use crate::lang::ast::{self, Block, Span, Spanned};
-use crate::lang::diag::Diagnostic;
 use kestrel_trace::aggregate::{MapType, ValueKind};
 use kestrel_trace::layout::FieldType;
 use std::collections::HashMap;
@@ -186,26 +185,12 @@ impl Checker<'_> {
                 Some(ty) => ty,
                 None => return Err(self.error(span, "what this map holds is not known here")),
             },
-            ValueKind::Aggregation(aggregation) => {
+            ValueKind::Aggregation(_) => {
                 let place = MapPlace {
                     map: map.clone(),
                     keys: keys.to_vec(),
                 };
-                return match aggregation.function.as_number() {
-                    Some(number) => Ok(Expr::new(
-                        ExprKind::Aggregate(place),
-                        super::map::aggregation_type(aggregation, number),
-                        span,
-                    )),
-                    None => {
-                        let message = format!(
-                            "{} holds values of {}(), which handlers cannot read",
-                            map.title(),
-                            aggregation.function.name()
-                        );
-                        Err(self.report(Diagnostic::error(span, message)))
-                    }
-                };
+                return self.aggregation_at(&place, span);
             }
         };
         self.globals.shapes.notes_read(&ty);

@@ -59,7 +59,7 @@ impl CheckedProbe {
 impl CheckedProbe {
     /// Whether its code may need BPF-to-BPF functions: they find the buckets of histograms, and add up the values of all CPUs where an aggregation is read.
     pub fn takes_functions(&self) -> bool {
-        let reads = |expr: &Expr| matches!(expr.kind, ExprKind::Aggregate(_));
+        let reads = |expr: &Expr| matches!(expr.kind, ExprKind::Aggregate(..));
         let counts = |statement: &Statement| match &statement.kind {
             StatementKind::Map(place, MapChange::Aggregate(_)) => {
                 let aggregation = place.map.value.aggregation();

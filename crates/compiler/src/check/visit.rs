@@ -193,7 +193,7 @@ macro_rules! operands {
             | ExprKind::MapValue(_)
             | ExprKind::Generation(_)
             | ExprKind::MapAddress(_)
-            | ExprKind::Aggregate(_)
+            | ExprKind::Aggregate(..)
             | ExprKind::HasKey(_)
             | ExprKind::EventNumber
             | ExprKind::DividedByZero
@@ -237,7 +237,7 @@ impl Expr {
         match &self.kind {
             ExprKind::MapValue(place)
             | ExprKind::HasKey(place)
-            | ExprKind::Aggregate(place)
+            | ExprKind::Aggregate(place, _)
             | ExprKind::MapCopy(place, _) => Some(place),
             _ => None,
         }
@@ -247,7 +247,7 @@ impl Expr {
         match &mut self.kind {
             ExprKind::MapValue(place)
             | ExprKind::HasKey(place)
-            | ExprKind::Aggregate(place)
+            | ExprKind::Aggregate(place, _)
             | ExprKind::MapCopy(place, _) => Some(place),
             _ => None,
         }

@@ -252,7 +252,7 @@ impl Dump<'_> {
             ExprKind::MapValue(place) => self.place(place),
             ExprKind::HasKey(place) => format!("(has {})", self.place(place)),
             ExprKind::MapCopy(place, size) => format!("(copy {} {size})", self.place(place)),
-            ExprKind::Aggregate(place) => format!("(aggregation {})", self.place(place)),
+            ExprKind::Aggregate(place, _) => format!("(aggregation {})", self.place(place)),
             ExprKind::Generation(map) => format!("(generation @{})", map.name),
             ExprKind::MapAddress(map) => format!("(map @{})", map.name),
             ExprKind::VariableAddress(id) => format!("(address ${})", id.0),

@@ -38,6 +38,22 @@ fn numbers_without_keys() {
     assert_eq!(after("{ @ = arg2 == 3 }", &[1, 3]), "@: true\n");
 }
 
+/// A map of `stats()` is read as a record of its three numbers, over all CPUs.
+#[test]
+fn statistics_are_read_by_their_parts() {
+    let mut maps = Maps::program(&[
+        "{ @[arg2 & 1] = stats((int64)arg2) }",
+        "{ @all = @[1].count * 1000 + @[1].average; @total = @[1].total; for ($kv : @) { @each[$kv.0] = $kv.1.total } @none = @[7].count }",
+    ]);
+    for (cpu, value) in [(0, 7), (1, 9), (0, -21i64), (1, 4)] {
+        maps.run(0, cpu, &[0, 0, value as u64]);
+    }
+    maps.run(1, 0, &[0, 0, 0]);
+    let shown = ["all", "total", "none"].map(|name| maps.text(name));
+    assert_eq!(shown, ["@all: 2999\n", "@total: -5\n", "@none: 0\n"]);
+    assert_eq!(maps.text("each"), "@each[1]: -5\n@each[0]: 4\n");
+}
+
 #[test]
 fn keys_of_every_kind() {
     let counts = [3, 1, 3, 3, 2, 1];

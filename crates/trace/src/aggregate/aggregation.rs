@@ -14,6 +14,8 @@ pub enum AsNumber {
         /// Whether it is signed whatever the values are.
         signed: bool,
     },
+    /// The sum of the second words.
+    SecondSum,
     /// The sum of the second words by that of the first ones.
     Mean,
     /// The greatest rank; ranks of `min` are inverted, so that its least value has the greatest.
@@ -46,6 +48,11 @@ pub trait Function: Sync {
     /// Reduction of what all CPUs keep to one number, for handlers that read it; none where there is no such number.
     fn as_number(&self) -> Option<AsNumber> {
         None
+    }
+
+    /// The numbers that are its value together, by name, for handlers that read it; empty where it is one number or cannot be read.
+    fn as_record(&self) -> &'static [(&'static str, AsNumber)] {
+        &[]
     }
 
     /// Whether its numbers only grow, so that their rate can be shown.

@@ -78,22 +78,21 @@ impl Checker<'_> {
 
     /// Refuses, in scripts, to store another map's aggregation where its number is not asked for: what is stored would not go on aggregating.
     fn no_aggregation(&mut self, name: &str, written: &ast::Expr, value: Expr) -> Checked<Expr> {
-        let whole = matches!(written.kind, ast::ExprKind::Map { .. });
-        let ExprKind::Aggregate(place) = &value.kind else {
+        let ast::ExprKind::Map { name: from, .. } = &written.kind else {
             return Ok(value);
         };
-        if !whole || !self.globals.infers_types {
+        let map = self.globals.map(from).filter(|_| self.globals.infers_types);
+        let Some((map, aggregation)) = map.and_then(|map| Some((map, map.value.aggregation()?))) else {
             return Ok(value);
-        }
-        let function = place.map.value.function().unwrap_or_default();
-        let message = format!(
-            "{} is an aggregation by {function}(), which @{name} would not be",
-            place.map.title()
-        );
-        let hint = format!(
-            "aggregate in both: @{name} = {function}(…), or store the number: @{name} = (int64){}",
-            place.map.title()
-        );
+        };
+        let (title, function) = (map.title(), aggregation.function.name());
+        let message = format!("{title} is an aggregation by {function}(), which @{name} would not be");
+        let number = match aggregation.function.as_record() {
+            [] => format!("(int64){title}"),
+            [(part, _), ..] => format!("{title}.{part}"),
+        };
+        let hint =
+            format!("aggregate in both: @{name} = {function}(…), or store the number: @{name} = {number}");
         Err(self.report(Diagnostic::error(value.span, message).hint(hint)))
     }
 

@@ -15,4 +15,4 @@ mod place;
 mod read;
 
 pub(super) use place::Usage;
-pub(super) use read::{aggregation_type, read_type};
+pub(super) use read::read_type;

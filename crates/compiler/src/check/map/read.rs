@@ -3,7 +3,7 @@
 use super::content::scalar_type;
 use super::place::Usage;
 use crate::check::checker::{Checked, Checker};
-use crate::check::tree::{Access, Expr, ExprKind, Show, Type};
+use crate::check::tree::{Access, Expr, ExprKind, MapPlace, Show, Type};
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::aggregate::aggregation::AsNumber;
@@ -47,24 +47,36 @@ impl Checker<'_> {
                 };
                 return Ok(Expr::new(kind, ty, span));
             }
-            ValueKind::Aggregation(aggregation) if aggregation.function.as_number().is_some() => {
-                let ty = match aggregation.function.as_number() {
-                    Some(number) => aggregation_type(aggregation, number),
-                    None => Type::I64,
-                };
-                return Ok(Expr::new(ExprKind::Aggregate(place), ty, span));
-            }
-            other => {
-                let function = other.function().unwrap_or_default();
-                let message = format!(
-                    "{} holds values of {function}(), which handlers cannot read",
-                    place.map.title()
-                );
-                let hint = "count with ++ or += where the handler itself needs a number";
-                return Err(self.report(Diagnostic::error(span, message).hint(hint)));
-            }
+            ValueKind::Aggregation(_) => return self.aggregation_at(&place, span),
         };
         Ok(Expr::new(ExprKind::MapValue(place), ty, span))
+    }
+
+    /// What an aggregation has come to: a number, or a record of several.
+    pub(in crate::check) fn aggregation_at(&mut self, place: &MapPlace, span: Span) -> Checked<Expr> {
+        let function = place.map.value.function().unwrap_or_default();
+        if let Some(aggregation) = place.map.value.aggregation() {
+            let read = |number| {
+                let ty = aggregation_type(aggregation, number);
+                Expr::new(ExprKind::Aggregate(place.clone(), number), ty, span)
+            };
+            if let Some(number) = aggregation.function.as_number() {
+                return Ok(read(number));
+            }
+            let parts = aggregation.function.as_record().iter();
+            let parts: Vec<_> = parts
+                .map(|(name, number)| ((*name).to_owned(), read(*number)))
+                .collect();
+            if !parts.is_empty() {
+                return self.tuple(parts, span);
+            }
+        }
+        let message = format!(
+            "{} holds values of {function}(), which handlers cannot read",
+            place.map.title()
+        );
+        let hint = "count with ++ or += where the handler itself needs a number";
+        Err(self.report(Diagnostic::error(span, message).hint(hint)))
     }
 
     /// `has_key(@x, key)`.
@@ -108,7 +120,12 @@ pub(in crate::check) fn read_type(ty: &FieldType) -> Type {
 }
 
 /// The type of an aggregation that is read as one number.
-pub(in crate::check) fn aggregation_type(aggregation: &Aggregation, number: AsNumber) -> Type {
-    let own = number == AsNumber::Sum { signed: true };
-    Type::integer(8, aggregation.signed || own)
+fn aggregation_type(aggregation: &Aggregation, number: AsNumber) -> Type {
+    let signed = match number {
+        AsNumber::Sum { signed } => {
+            signed || (aggregation.signed && aggregation.function.as_record().is_empty())
+        }
+        AsNumber::SecondSum | AsNumber::Mean | AsNumber::Extreme { .. } => aggregation.signed,
+    };
+    Type::integer(8, signed)
 }

@@ -8,6 +8,7 @@ use crate::lang::ast::Span;
 use crate::lang::glob::Glob;
 use kestrel_bpf::helper::Helper;
 use kestrel_trace::aggregate::MapType;
+use kestrel_trace::aggregate::aggregation::AsNumber;
 use kestrel_trace::layout::{EventName, Space};
 use std::fmt;
 use std::sync::Arc;
@@ -182,8 +183,8 @@ pub enum ExprKind {
     Generation(Arc<MapType>),
     /// Where the kernel has a map.
     MapAddress(Arc<MapType>),
-    /// An aggregated value of a map as one number, all CPUs together; 0 where the map holds nothing.
-    Aggregate(MapPlace),
+    /// A number of an aggregated value of a map, all CPUs together; 0 where the map holds nothing.
+    Aggregate(MapPlace, AsNumber),
     /// Whether bytes stand in a text (a constant needle), each up to its NUL; at most so many bytes are looked at.
     StringFind {
         text: Box<Expr>,

@@ -14,17 +14,11 @@ const CPUS: i64 = 1024;
 const GIVEN: u32 = 40;
 
 impl Lower<'_> {
-    /// The number that an aggregation has come to so far, over all CPUs.
-    pub(super) fn aggregation_value(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
+    /// A number that an aggregation has come to so far, over all CPUs.
+    pub(super) fn aggregation_value(&mut self, place: &MapPlace, number: AsNumber) -> Result<Vreg, Error> {
         let Some(aggregation) = place.map.value.aggregation() else {
             return Err(Error::Malformed {
                 what: "the value of an aggregation of a map that holds none",
-                span: self.b.span(),
-            });
-        };
-        let Some(number) = aggregation.function.as_number() else {
-            return Err(Error::Malformed {
-                what: "an aggregation read as a number that is none",
                 span: self.b.span(),
             });
         };
@@ -149,6 +143,11 @@ impl Total {
                 let sums = b.add(sum, first);
                 b.assign(sum, sums);
             }
+            AsNumber::SecondSum => {
+                let second = b.load(Width::B8, found, 8);
+                let sums = b.add(sum, second);
+                b.assign(sum, sums);
+            }
         }
         b.jump(next);
         b.switch_to(next);
@@ -160,7 +159,7 @@ impl Total {
         match self.number {
             AsNumber::Mean if self.signed => signed_division(b, AluOp::Div, sum, count.into()),
             AsNumber::Mean => b.alu(AluOp::Div, Bits::B64, sum, count),
-            AsNumber::Extreme { .. } | AsNumber::Sum { .. } => sum,
+            AsNumber::Extreme { .. } | AsNumber::Sum { .. } | AsNumber::SecondSum => sum,
         }
     }
 }

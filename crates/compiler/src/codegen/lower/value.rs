@@ -149,7 +149,7 @@ impl Lower<'_> {
                 let map = self.b.external(&external_name(map));
                 Ok(self.b.map_pointer(map))
             }
-            ExprKind::Aggregate(place) => self.aggregation_value(place),
+            ExprKind::Aggregate(place, number) => self.aggregation_value(place, *number),
             ExprKind::StringFind {
                 text,
                 needle,

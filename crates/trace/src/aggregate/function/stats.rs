@@ -14,8 +14,12 @@ impl Function for Stats {
         "stats"
     }
 
-    fn as_number(&self) -> Option<AsNumber> {
-        Some(AsNumber::Mean)
+    fn as_record(&self) -> &'static [(&'static str, AsNumber)] {
+        &[
+            ("count", AsNumber::Sum { signed: false }),
+            ("average", AsNumber::Mean),
+            ("total", AsNumber::SecondSum),
+        ]
     }
 
     fn words(&self, _aggregation: &Aggregation) -> u32 {
