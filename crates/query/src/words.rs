@@ -150,6 +150,9 @@ fn children(kind: &mut ExprKind) -> Vec<&mut Expr> {
             right: two,
             ..
         } => vec![one, two],
+        ExprKind::Chain { first, rest } => std::iter::once(&mut **first)
+            .chain(rest.iter_mut().map(|(_, operand)| operand))
+            .collect(),
         ExprKind::Ternary {
             condition,
             then,

@@ -42,6 +42,7 @@ impl Checker<'_> {
             Kind::Cast { ty, value } => self.cast(ty, value, span),
             Kind::Unary { op, value } => self.unary(*op, value, span),
             Kind::Binary { op, left, right } => self.binary(*op, left, right, span),
+            Kind::Chain { first, rest } => self.chain(first, rest, span),
             Kind::Ternary {
                 condition,
                 then,

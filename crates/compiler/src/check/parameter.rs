@@ -127,6 +127,9 @@ fn not_constant(expr: &Expr) -> Option<&Expr> {
             value,
         } => not_constant(value),
         ExprKind::Binary { left, right, .. } => not_constant(left).or_else(|| not_constant(right)),
+        ExprKind::Chain { first, rest } => {
+            not_constant(first).or_else(|| rest.iter().find_map(|(_, operand)| not_constant(operand)))
+        }
         _ => Some(expr),
     }
 }

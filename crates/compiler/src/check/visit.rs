@@ -12,6 +12,13 @@ impl CheckedProbe {
         collect(&self.body, &mut all);
         all.into_iter()
     }
+
+    /// Whether the predicate begins with statements somewhere, which set variables.
+    pub(crate) fn has_statements_in_predicate(&self) -> bool {
+        let mut all = Vec::new();
+        self.predicate.iter().for_each(|expr| inside(expr, &mut all));
+        !all.is_empty()
+    }
 }
 
 impl CheckedProbe {

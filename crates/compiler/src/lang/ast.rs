@@ -342,6 +342,9 @@ pub struct Expr {
     pub span: Span,
 }
 
+/// Operators of one level of an expression that are a tree of [`ExprKind::Binary`]; more are a [`ExprKind::Chain`], which is checked in pieces of so many.
+pub const CHAIN_LINKS: usize = 100;
+
 /// The kinds of expression.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(
@@ -382,6 +385,11 @@ pub enum ExprKind {
         op: BinaryOp,
         left: Box<Expr>,
         right: Box<Expr>,
+    },
+    /// `a op b op c …`, from left to right, of more operators than [`CHAIN_LINKS`]: as a list, so that no walk over the tree goes deeper with each operator.
+    Chain {
+        first: Box<Expr>,
+        rest: Vec<(BinaryOp, Expr)>,
     },
     /// `c ? a : b`; `c ?: b` has no `then`.
     Ternary {
@@ -543,4 +551,21 @@ pub enum BinaryOp {
     GreaterEqual,
     And,
     Or,
+}
+
+impl Expr {
+    /// `left op right op right …` as a tree of [`ExprKind::Binary`].
+    pub(crate) fn joined(left: Self, rest: impl IntoIterator<Item = (BinaryOp, Self)>) -> Self {
+        rest.into_iter().fold(left, |left, (op, right)| Self {
+            span: Span {
+                start: left.span.start,
+                end: right.span.end,
+            },
+            kind: ExprKind::Binary {
+                op,
+                left: Box::new(left),
+                right: Box::new(right),
+            },
+        })
+    }
 }

@@ -101,6 +101,9 @@ impl Walk<'_> {
             ExprKind::Index { base, index } => self.all([&**base, &**index]),
             ExprKind::Cast { ty, value } => self.ty(ty) || self.expr(value),
             ExprKind::Binary { left, right, op: _ } => self.all([&**left, &**right]),
+            ExprKind::Chain { first, rest } => {
+                self.expr(first) || self.all(rest.iter().map(|(_, operand)| operand))
+            }
             ExprKind::Ternary {
                 condition,
                 then,

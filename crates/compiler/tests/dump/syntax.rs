@@ -252,6 +252,13 @@ pub(crate) fn expr(e: &Expr) -> String {
         ExprKind::Cast { ty, value } => format!("(cast \"{}\" {})", type_name(ty), expr(value)),
         ExprKind::Unary { op, value } => format!("({op:?} {})", expr(value)),
         ExprKind::Binary { op, left, right } => format!("({op:?} {} {})", expr(left), expr(right)),
+        ExprKind::Chain { first, rest } => {
+            let rest: String = rest
+                .iter()
+                .map(|(op, operand)| format!(" {op:?} {}", expr(operand)))
+                .collect();
+            format!("(chain {}{rest})", expr(first))
+        }
         ExprKind::Ternary {
             condition,
             then,

@@ -10,6 +10,49 @@ fn after(statements: &str) -> String {
     maps.text("x")
 }
 
+/// A chain of operators is as deep as one, however long it is: its pieces keep order, types and what is not evaluated.
+#[test]
+fn chains_of_operators_are_of_any_length() {
+    let chain = |first: &str, part: &str, times: usize| format!("{first}{}", part.repeat(times));
+    for (value, x) in [
+        (chain("0", " + 1", 10_000), 10_000_i64),
+        (chain("arg2", " + 1 - 2", 400), 7 - 400),
+        (
+            chain("(int8)arg2", " * 3", 300),
+            7_i64.wrapping_mul(3_i64.wrapping_pow(300)),
+        ),
+        (chain("arg2 == 8", " || arg2 == 9", 500) + " || arg2 == 7", 1),
+        (chain("arg2", " && arg2", 500) + " && arg2 == 8", 0),
+        (chain("arg2", " - 1 * 2 + (3 - 1)", 500), 7),
+    ] {
+        assert_eq!(after(&format!("@x = (int64)({value});")), format!("@x: {x}\n"));
+    }
+    let skipped = chain("$n = 0; $y = arg2 == 7", " || $n++ > 5", 300);
+    assert_eq!(after(&format!("{skipped}; @x = $n;")), "@x: 0\n");
+    let counted = chain("$n = 0; $y = $n++", " + $n++", 300);
+    assert_eq!(
+        after(&format!("{counted}; @x = $y;")),
+        format!("@x: {}\n", 300 * 301 / 2)
+    );
+}
+
+/// A predicate may keep values in variables, as a division does, and a long chain.
+#[test]
+fn predicates_may_keep_values() {
+    let long = format!("arg2 == 8{} || arg2 == 7", " || arg2 == 9".repeat(300));
+    for (predicate, x) in [
+        ("({ $n = arg2; $n + 1 }) == 8", 1),
+        ("100 / arg2 == 14", 1),
+        ("100 / arg2 == 15", 0),
+        (long.as_str(), 1),
+    ] {
+        let mut maps = Maps::program(&["{ @x = 0 }", &format!("/{predicate}/ {{ $m = 1; @x = $m; }}")]);
+        maps.run(0, 0, &[0, 0, 7]);
+        maps.run(1, 0, &[0, 0, 7]);
+        assert_eq!(maps.text("x"), format!("@x: {x}\n"), "{predicate}");
+    }
+}
+
 #[test]
 fn steps_below_an_operator_are_done() {
     for (statements, x) in [

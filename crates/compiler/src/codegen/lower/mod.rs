@@ -219,12 +219,18 @@ impl Lower<'_> {
             },
             (predicate, _) => (None, predicate.as_ref()),
         };
+        let early = probe.has_statements_in_predicate();
+        if early {
+            self.declare(probe);
+        }
         self.unless(guard)?;
         self.sink.entered(&mut self.b, self.done);
         self.unless(predicate)?;
         let done = self.done;
         self.sink.prepare(&mut self.b, probe.records().count(), done);
-        self.declare(probe);
+        if !early {
+            self.declare(probe);
+        }
         self.statements(&probe.body)?;
         if !self.b.is_ended() {
             self.b.jump(self.done);

@@ -52,7 +52,10 @@ pub(super) fn literal(expr: &Expr) -> Option<ExprKind> {
             // Negative numbers are written with their sign.
             if !unsigned
                 && value_signed < 0
-                && matches!(expr.kind, ExprKind::Unary { .. } | ExprKind::Binary { .. })
+                && matches!(
+                    expr.kind,
+                    ExprKind::Unary { .. } | ExprKind::Binary { .. } | ExprKind::Chain { .. }
+                )
             {
                 let positive = Expr {
                     kind: ExprKind::Integer {
@@ -118,6 +121,11 @@ fn known(expr: &Expr, named: &dyn Fn(&str) -> Option<i64>) -> Option<Constant> {
             }
         }
         ExprKind::Binary { op, left, right } => combined(*op, &known(left, named)?, &known(right, named)?)?,
+        ExprKind::Chain { first, rest } => {
+            rest.iter().try_fold(known(first, named)?, |left, (op, right)| {
+                combined(*op, &left, &known(right, named)?)
+            })?
+        }
         ExprKind::Index { base, index } => {
             let ExprKind::Tuple(all) = &base.kind else {
                 return None;

@@ -6,8 +6,8 @@ use super::macros::Macros;
 use super::option::{NamedOption, Options};
 use super::scope::{MacroArgument, Scope};
 use crate::lang::ast::{
-    Arg, Block, EventSpec, Expr, ExprKind, ForRange, Item, Probe, Span, Spanned, Statement, StatementKind,
-    Subprogram, Table, ValueBlock,
+    Arg, Block, CHAIN_LINKS, EventSpec, Expr, ExprKind, ForRange, Item, Probe, Span, Spanned, Statement,
+    StatementKind, Subprogram, Table, ValueBlock,
 };
 use crate::lang::config::Config;
 use crate::lang::diag::Diagnostic;
@@ -328,6 +328,17 @@ impl<'a> Expander<'a> {
                 left: self.boxed(left, scope, depth),
                 right: self.boxed(right, scope, depth),
             },
+            Kind::Chain { first, rest } => {
+                let depth = depth + CHAIN_LINKS as u32;
+                let first = self.boxed(first, scope, depth);
+                let rest = rest
+                    .iter()
+                    .map(|(op, operand)| (*op, self.expr(operand, scope, depth + 1)));
+                let rest = rest.collect();
+                // As high as its pieces, of which the checker makes trees.
+                self.height += CHAIN_LINKS as u32;
+                Kind::Chain { first, rest }
+            }
             Kind::Ternary {
                 condition,
                 then,

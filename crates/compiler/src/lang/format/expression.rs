@@ -81,6 +81,7 @@ impl Printer<'_> {
             Kind::Member { base, .. } | Kind::Index { base, .. } => Some(base.span.start),
             Kind::Step { target, .. } => Some(target.span.start),
             Kind::Binary { left, .. } => Some(left.span.start),
+            Kind::Chain { first, .. } => Some(first.span.start),
             Kind::Ternary { condition, .. } => Some(condition.span.start),
             Kind::Cast { ty, .. } => {
                 let before = self.text.get(expr.span.start as usize..ty.span.start as usize);
@@ -142,6 +143,13 @@ impl Printer<'_> {
             }
             Kind::Binary { op, left, right } => {
                 format!("{} {} {}", self.expr(left), operator(*op), self.expr(right))
+            }
+            Kind::Chain { first, rest } => {
+                let mut text = self.expr(first);
+                for (op, operand) in rest {
+                    text += &format!(" {} {}", operator(*op), self.expr(operand));
+                }
+                text
             }
             Kind::Ternary {
                 condition,

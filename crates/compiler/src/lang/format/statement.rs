@@ -78,7 +78,9 @@ impl Printer<'_> {
         use ExprKind as Kind;
         let text = self.expr(condition);
         match condition.kind {
-            Kind::Binary { .. } | Kind::Ternary { .. } if !Self::is_enclosed(&text) => format!("({text})"),
+            Kind::Binary { .. } | Kind::Chain { .. } | Kind::Ternary { .. } if !Self::is_enclosed(&text) => {
+                format!("({text})")
+            }
             Kind::Integer { .. }
             | Kind::Bool(_)
             | Kind::Identifier(_)

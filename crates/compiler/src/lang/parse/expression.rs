@@ -1,7 +1,9 @@
 //! Expressions, by precedence climbing with C's precedences.
 
 use super::{Parsed, Parser};
-use crate::lang::ast::{Arg, BinaryOp, Expr, ExprKind, PathStep, SizeofOperand, Span, Spanned, UnaryOp};
+use crate::lang::ast::{
+    Arg, BinaryOp, CHAIN_LINKS, Expr, ExprKind, PathStep, SizeofOperand, Span, Spanned, UnaryOp,
+};
 use crate::lang::diag::Diagnostic;
 use crate::lang::lexer::{Token, TokenKind};
 
@@ -116,7 +118,9 @@ impl Parser<'_> {
     /// Operands joined by operators that bind tighter than `floor`.
     fn binary(&mut self, floor: u8) -> Parsed<Expr> {
         let start = self.start();
-        let mut left = self.prefix()?;
+        let first = self.prefix()?;
+        let (mut height, mut tree) = (self.height, self.height);
+        let mut rest = Vec::new();
         while let TokenKind::Sign(sign) = self.token.kind {
             let Some((_, precedence, op)) = BINARY.iter().find(|row| row.0 == sign) else {
                 break;
@@ -124,18 +128,27 @@ impl Parser<'_> {
             if *precedence <= floor || (sign == "/" && self.closes_predicate()) {
                 break;
             }
-            let height = self.height;
             self.take();
             let right = self.binary(*precedence)?;
-            let height = height.max(self.height);
-            let kind = ExprKind::Binary {
-                op: *op,
-                left: Box::new(left),
-                right: Box::new(right),
-            };
-            left = self.build(height, start, kind)?;
+            height = height.max(self.height);
+            tree = tree.max(self.height) + 1;
+            rest.push((*op, right));
         }
-        Ok(left)
+        if rest.len() > CHAIN_LINKS {
+            let first = Box::new(first);
+            // The checker makes trees of its pieces.
+            return self.build(
+                height + CHAIN_LINKS as u32,
+                start,
+                ExprKind::Chain { first, rest },
+            );
+        }
+        if tree > super::HEIGHT {
+            return Err(self.too_deep());
+        }
+        self.height = tree;
+        self.tallest = self.tallest.max(tree);
+        Ok(Expr::joined(first, rest))
     }
 
     /// Whether the slash that is next ends the predicate: a block, another event or the end of the text follows it.
