@@ -29,6 +29,7 @@
 
 pub(crate) mod aggregation;
 mod cast;
+mod chain;
 pub(crate) mod checker;
 mod compare;
 mod control;

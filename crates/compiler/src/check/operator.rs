@@ -5,9 +5,7 @@
 
 use super::checker::{Checked, Checker, Reported};
 use super::fold;
-use super::tree::{
-    BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Statement, StatementKind, Type, UnaryOp,
-};
+use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Type, UnaryOp};
 use super::value::{
     common, comparison, constant, is_literal, literal_type, narrowed, operation, scaled, string_constant,
 };
@@ -15,7 +13,6 @@ use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::layout::Space;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Operator of the checked tree for a written one.
@@ -80,57 +77,6 @@ impl Checker<'_> {
                 Ok(logic(and, l?, r?, span))
             }
         }
-    }
-
-    /// `a op b op c …` with many operators: what a piece of them comes to is kept in a variable, with which the next begins, so that no expression is deep.
-    pub(super) fn chain(
-        &mut self,
-        first: &ast::Expr,
-        rest: &[(ast::BinaryOp, ast::Expr)],
-        span: Span,
-    ) -> Checked<Expr> {
-        /// What no text can name a variable.
-        const PIECE: &str = "(piece)";
-        let mut statements = Vec::new();
-        let mut left = first.clone();
-        let mut pieces = rest.chunks(ast::CHAIN_LINKS);
-        let last = pieces.next_back().unwrap_or_default();
-        self.scopes.push(HashMap::new());
-        let value = pieces
-            .try_for_each(|piece| {
-                let whole = ast::Expr::joined(left.clone(), piece.iter().cloned());
-                let value = self.scalar(&whole)?;
-                left.span = whole.span;
-                left.kind = match value.constant() {
-                    Some(number) if is_literal(&value) && number.cast_signed() >= 0 => {
-                        ast::ExprKind::Integer {
-                            value: number,
-                            unsigned: !value.ty.is_signed(),
-                        }
-                    }
-                    _ => {
-                        let variable = self.hidden_variable("piece", value.ty.clone());
-                        if let Some(scope) = self.scopes.last_mut() {
-                            scope.insert(PIECE.to_owned(), variable);
-                        }
-                        let kind = StatementKind::Set { variable, value };
-                        statements.push(Statement {
-                            kind,
-                            span: whole.span,
-                        });
-                        ast::ExprKind::Variable(PIECE.to_owned())
-                    }
-                };
-                Ok(())
-            })
-            .and_then(|()| self.expression(&ast::Expr::joined(left.clone(), last.iter().cloned())));
-        self.scopes.pop();
-        let value = value?;
-        if statements.is_empty() {
-            return Ok(Expr { span, ..value });
-        }
-        let (ty, value) = (value.ty.clone(), Box::new(value));
-        Ok(Expr::new(ExprKind::Sequence { statements, value }, ty, span))
     }
 
     /// Arithmetic on two scalars.
