@@ -340,6 +340,30 @@ fn statistics_are_no_number() {
     run("begin { @s = stats(5); @b = @s; exit(); }").fails(2, &["or store the number: @b = @s.count"]);
 }
 
+/// What bpftrace refuses and would do nothing useful.
+#[test]
+fn what_can_only_be_a_mistake_is_refused() {
+    needs_tracing!();
+    for (program, said) in [
+        (
+            "begin { time(\"a\", \"b\"); exit(); }",
+            "time() takes up to one argument",
+        ),
+        (
+            "begin { print(ctx); exit(); }",
+            "the kernel gives no context to begin and end",
+        ),
+        (
+            "enum E { A, B } begin { print((enum E)99); exit(); }",
+            "has no enumerator of the value 99",
+        ),
+    ] {
+        run(program).fails(2, &[said]);
+    }
+    let program = "enum E { A, B } begin { $y = 7; print((enum E)1); print((enum E)$y); exit(); }";
+    assert_eq!(printed(program), "B\n7");
+}
+
 /// A macro's variables are named as they are written.
 #[test]
 fn variables_of_macros_are_named_as_written() {

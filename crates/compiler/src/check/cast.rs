@@ -73,6 +73,29 @@ impl Checker<'_> {
             let message = format!("{} cannot be cast", self.describe(&value.ty));
             return Err(self.error(value.span, message));
         }
+        if let (
+            Type::Integer {
+                show: Show::Names(names),
+                ..
+            },
+            Some(number),
+        ) = (&ty_written, value.constant())
+            && self.globals.infers_types
+            && !names.iter().any(|(known, _)| *known == number.cast_signed())
+        {
+            let number = number.cast_signed();
+            let message = format!("{} has no enumerator of the value {number}", ty.name);
+            let known: Vec<String> = names
+                .iter()
+                .take(4)
+                .map(|(value, name)| format!("{name} is {value}"))
+                .collect();
+            let hint = format!(
+                "{}; a number that is not known here is shown as it is",
+                known.join(", ")
+            );
+            return Err(self.report(Diagnostic::error(value.span, message).hint(hint)));
+        }
         self.warn_of_cast(&ty_written, operand, &value, ty.span);
         Ok(self.converted(value, ty_written, span))
     }

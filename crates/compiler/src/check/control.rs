@@ -77,6 +77,12 @@ impl Checker<'_> {
     /// A verb of user space: `notify("text", …)`, `exec("command", …)`.
     pub(crate) fn user_space_verb(&mut self, usage: &Use<'_>, verb: &Verb) -> Checked<StatementKind> {
         let (text, span, values) = match (usage.args.unwrap_or_default().split_first(), verb.default) {
+            // What carries a text alone is not given values that nothing would show.
+            (Some((_, [value, ..])), Some(_)) if self.globals.infers_types && !verb.carries_fields => {
+                let message = format!("{}() takes up to one argument", usage.name);
+                let hint = format!("it is written {}", verb.usage);
+                return Err(self.report(Diagnostic::error(value.value.span, message).hint(hint)));
+            }
             (Some((first, values)), _) => {
                 let (text, span) = self.quoted(first, usage, verb.text)?;
                 (text, span, values)

@@ -6,6 +6,9 @@ use crate::context::ProgramKind;
 use kestrel_bpf::btf::BtfKind;
 use kestrel_trace::layout::Space;
 
+/// Events that the program fires itself.
+const OWN: &[&str] = &["begin", "end", "BEGIN", "END"];
+
 pub(crate) static CTX: Builtin = Builtin {
     name: "ctx",
     numbered: false,
@@ -13,6 +16,10 @@ pub(crate) static CTX: Builtin = Builtin {
     about: "the address of what the kernel gives the program: registers (ctx.ip) at kprobe and uprobe, those and sample_period at counters and clocks; elsewhere a cast says what lies there",
     kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
+        if checker.globals.infers_types && OWN.contains(&checker.context.name.as_str()) {
+            let message = "the kernel gives no context to begin and end, which the program fires itself";
+            return Err(checker.error(usage.span, message));
+        }
         let structure = match checker.context.program {
             ProgramKind::Kprobe | ProgramKind::Kretprobe => Some("pt_regs"),
             ProgramKind::PerfEvent => Some("bpf_perf_event_data"),
