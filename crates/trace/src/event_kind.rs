@@ -61,6 +61,8 @@ pub enum Optional {
     Count,
     /// The file and the provider: `usdt::probe`, `usdt:./server:probe`.
     Provider,
+    /// The module before the function: `kprobe:MODULE:FUNCTION`.
+    Module,
 }
 
 /// Kind of program that sees an event.
@@ -140,12 +142,12 @@ use EventKindNames as Kind;
 
 kinds! {
     TRACEPOINT = Kind::new("tracepoint", &["t", "tp"]);
-    RAW_TRACEPOINT = Kind::new("rawtracepoint", &["rt", "raw_tracepoint", "raw_tp"]);
-    KPROBE = Kind::new("kprobe", &["k"]).on(Subject::Function).seen_by(SeenBy::Kprobe).returns("kretprobe");
-    KRETPROBE = Kind::new("kretprobe", &["kr"]).on(Subject::Function).seen_by(SeenBy::Kretprobe);
+    RAW_TRACEPOINT = Kind::new("rawtracepoint", &["rt", "raw_tracepoint", "raw_tp"]).may_leave_out(Optional::Module);
+    KPROBE = Kind::new("kprobe", &["k"]).on(Subject::Function).seen_by(SeenBy::Kprobe).returns("kretprobe").may_leave_out(Optional::Module);
+    KRETPROBE = Kind::new("kretprobe", &["kr"]).on(Subject::Function).seen_by(SeenBy::Kretprobe).may_leave_out(Optional::Module);
     JPROBE = Kind::new("jprobe", &["j"]).on(Subject::Function).seen_by(SeenBy::Kprobe).not_in_scripts();
-    FENTRY = Kind::new("fentry", &["f", "kfunc"]).on(Subject::Function).seen_by(SeenBy::Fentry).returns("fexit");
-    FEXIT = Kind::new("fexit", &["fr", "kretfunc"]).on(Subject::Function).seen_by(SeenBy::Fexit);
+    FENTRY = Kind::new("fentry", &["f", "kfunc"]).on(Subject::Function).seen_by(SeenBy::Fentry).returns("fexit").may_leave_out(Optional::Module);
+    FEXIT = Kind::new("fexit", &["fr", "kretfunc"]).on(Subject::Function).seen_by(SeenBy::Fexit).may_leave_out(Optional::Module);
     UPROBE = Kind::new("uprobe", &["u"]).on(Subject::FileFunction).seen_by(SeenBy::Kprobe).returns("uretprobe");
     URETPROBE = Kind::new("uretprobe", &["ur"]).on(Subject::FileFunction).seen_by(SeenBy::Kretprobe);
     USDT = Kind::new("usdt", &["U"]).on(Subject::FileProbe).seen_by(SeenBy::Kprobe).may_leave_out(Optional::Provider);

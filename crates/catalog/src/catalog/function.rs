@@ -413,6 +413,10 @@ impl EventKind for FunctionProbe {
         if !catalog.has_kprobes() {
             return Err(no_kprobes(self.name()));
         }
+        if let [module, pattern] = patterns {
+            catalog.names_in_modules(module, pattern, found);
+            return Ok(());
+        }
         let functions = catalog.functions()?;
         if let Some(plain) = patterns.first().filter(|p| p.is_plain()) {
             let listed = catalog.is_listed(plain.text())?;

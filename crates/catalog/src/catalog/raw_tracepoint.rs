@@ -5,6 +5,7 @@ use super::kind::{DescribedField, Description, EventKind, Instance, KindRow, Res
 use super::lookup::Catalog;
 use super::spec::text_of;
 use crate::attach::{self, Mechanism};
+use crate::code::KERNEL;
 use crate::error::{Error, Result, nothing_matches};
 use kestrel_bpf::btf::{Btf, BtfKind, Parameter, TypeId};
 use kestrel_compiler::context::{Context, EventField, ProgramKind, Source, ValueType};
@@ -22,9 +23,6 @@ const ROW: KindRow = KindRow::new(event_kind::RAW_TRACEPOINT, 1);
 const TYPEDEF: &str = "btf_trace_";
 /// Prefix of a function with the same parameters, which bear names.
 const NAMED: &str = "__traceiter_";
-
-/// The module that the kernel itself counts as.
-const KERNEL: &str = "vmlinux";
 
 /// A raw tracepoint as BTF declares it.
 pub(super) struct RawTarget {
@@ -76,11 +74,19 @@ impl EventKind for RawTracepoint {
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
         let Ok(types) = catalog.types() else { return Ok(()) };
+        // Those of modules are not listed: the types of the kernel alone are read.
+        let (module, name) = match patterns {
+            [module, name] => (Some(module), Some(name)),
+            names => (None, names.first()),
+        };
+        if module.is_some_and(|module| !module.matches(KERNEL)) {
+            return Ok(());
+        }
         let mut names: Vec<&str> = types
             .ids()
             .filter(|id| types.kind(*id) == Some(BtfKind::Typedef))
             .filter_map(|id| types.name(id).strip_prefix(TYPEDEF))
-            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)))
+            .filter(|known| name.is_none_or(|pattern| pattern.matches(known)))
             .collect();
         names.sort_unstable();
         names.dedup();

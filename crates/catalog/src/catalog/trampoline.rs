@@ -49,6 +49,16 @@ impl EventKind for Trampoline {
             programs.iter().for_each(|function| found(&function.text()));
             return Ok(());
         }
+        if let [module, pattern] = patterns {
+            catalog.names_in_modules(module, pattern, &mut |name| {
+                if let Some((module, function)) = name.split_once(':')
+                    && catalog.typed_function(Some(module), function).is_ok()
+                {
+                    found(name);
+                }
+            });
+            return Ok(());
+        }
         let types = catalog.types()?;
         let functions = catalog.functions().map_err(|error| Error::Unsupported {
             what: format!("{} on functions", self.name()),

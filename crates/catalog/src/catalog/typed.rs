@@ -98,6 +98,14 @@ impl Catalog {
         }
     }
 
+    /// The functions that match in modules that match, as `MODULE:FUNCTION`; none where none match.
+    pub(crate) fn names_in_modules(&self, module: &Glob, pattern: &Glob, found: &mut dyn FnMut(&str)) {
+        let matching = self.functions_of(module, pattern).unwrap_or_default();
+        for (module, name) in matching {
+            found(&format!("{module}:{name}"));
+        }
+    }
+
     /// A function and the types that describe it.
     ///
     /// # Errors

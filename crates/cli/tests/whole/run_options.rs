@@ -297,3 +297,14 @@ fn the_name_bpftrace_has_its_codes_and_words() {
     assert_eq!(run(&["-l", "struct nosuch"], none).code, Some(0));
     assert_eq!(run(&["-c", "", "-e", "begin { }"], none).code, Some(1));
 }
+
+/// Patterns may name the module before the function.
+#[test]
+fn events_of_a_module_are_listed() {
+    needs_tracing!();
+    let listed = |pattern: &str| WorkFolder::new().run(&["run", "-l", pattern]).succeeds().out;
+    let of_kernel = "rawtracepoint:vmlinux:sys_enter\nrawtracepoint:vmlinux:sys_exit\n";
+    assert_eq!(listed("rawtracepoint:vmlinux:sys_e*"), of_kernel);
+    assert_eq!(listed("rawtracepoint:vml*:sys_e*"), of_kernel);
+    assert_eq!(listed("rawtracepoint:nomod:sys_e*"), "");
+}

@@ -149,8 +149,9 @@ fn globs_for(kind: &dyn EventKind, parts: &[&str]) -> Option<Vec<Glob>> {
         (0, _) => None,
         // Functions of BPF programs.
         (1, 2 | 3) if parts[0] == "bpf" && matches!(kind.name(), "fentry" | "fexit") => Some(globs(parts)),
-        // A module before a function, the period behind a clock.
+        // The period behind a clock.
         (1, 2) if parts[1].is_empty() => Some(globs(&parts[..1])),
+        (1, 2) if names.optional == Optional::Module => Some(globs(parts)),
         // Marks of all providers.
         (3, 2) if names.optional == Optional::Provider => {
             Some(vec![Glob::new(parts[0]), Glob::new("*"), Glob::new(parts[1])])
