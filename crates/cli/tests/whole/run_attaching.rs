@@ -164,3 +164,32 @@ fn watchpoints_see_writes() {
         run.fails(4, &[why]);
     }
 }
+
+/// Commands that were asked for in the last moment of the traced command are run: only a signal leaves them out.
+#[test]
+fn commands_asked_for_before_the_end_are_run() {
+    needs_tracing!();
+    let program = r#"tracepoint:syscalls:sys_enter_getpriority /pid == cpid/ { system("echo asked"); }"#;
+    let place = WorkFolder::new();
+    std::fs::write(place.path().join("calls.pl"), "getpriority(0, 0) for 1..3").unwrap();
+    let run = place.run(&["run", "-q", "--unsafe", "-c", "perl calls.pl", "-e", program]);
+    let shown = run.succeeds();
+    assert_eq!(shown.out.matches("asked\n").count(), 3, "{}", shown.err);
+}
+
+/// Clocks and software counters sample the command of `-c` alone, whatever else runs.
+#[test]
+fn clocks_sample_the_command() {
+    needs_tracing!();
+    for event in ["profile:hz:499", "software:cpu-clock:2000000"] {
+        let program = format!("{event} {{ @[pid == cpid] = count(); }}");
+        let place = WorkFolder::new();
+        std::fs::write(place.path().join("busy.pl"), "1 for 1..20_000_000").unwrap();
+        let run = place.run(&["run", "-q", "-c", "perl busy.pl", "-e", &program]);
+        let out = run.succeeds().out;
+        assert!(
+            out.trim().starts_with("@[true]: ") && out.trim().lines().count() == 1,
+            "{out}"
+        );
+    }
+}
