@@ -241,4 +241,19 @@ mod tests {
         let predicate = Predicate::new("x != \"zzz\"", [&events[0], &without_field]).unwrap();
         assert_eq!(predicate.warnings(), []);
     }
+
+    #[test]
+    fn conditions_of_any_length_are_predicates() {
+        let number = FieldType::Integer {
+            size: 4,
+            signed: true,
+            base: Base::Decimal,
+        };
+        let events = [event(0, "n:a", number)];
+        for op in [" || ", " && "] {
+            let condition = vec!["x == 7"; 500].join(op);
+            let predicate = Predicate::new(&condition, &events).unwrap();
+            assert_eq!(predicate.warnings(), []);
+        }
+    }
 }

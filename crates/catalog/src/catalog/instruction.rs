@@ -84,14 +84,15 @@ impl FunctionProbe {
         let code = Code::new(catalog)?;
         let (function, instruction) = code.probeable(wanted)?;
         let entry = function.probed(function.address) == function.probed(instruction.address);
-        // A kernel whose functions begin with `endbr64` puts the probe of the function behind it: even so the return has no offset.
-        let offset = matches!(
-            wanted,
-            LocationSpec::Symbol {
-                offset: Some(1..),
-                ..
-            }
-        );
+        // A script's return has no offset, as in bpftrace; lines of kprobe_events may have that of the entry, behind an `endbr64`.
+        let offset = catalog.script().is_some()
+            && matches!(
+                wanted,
+                LocationSpec::Symbol {
+                    offset: Some(1..),
+                    ..
+                }
+            );
         if self.at_return && (!entry || offset) {
             return Err(Error::NoPlace {
                 wanted: wanted.to_string(),

@@ -14,6 +14,15 @@ impl Checker<'_> {
         rest: &[(ast::BinaryOp, ast::Expr)],
         span: Span,
     ) -> Checked<Expr> {
+        if let Some(&(op @ (ast::BinaryOp::And | ast::BinaryOp::Or), _)) = rest.last() {
+            // What stands before the first of them is its left operand: `a == b || c == d || …`.
+            let same = rest.iter().rev().take_while(|(other, _)| *other == op).count();
+            let (before, same) = rest.split_at(rest.len() - same);
+            if before.len() <= ast::CHAIN_LINKS {
+                let first = ast::Expr::joined(first.clone(), before.iter().cloned());
+                return self.expression(&balanced(op, &first, same));
+            }
+        }
         /// What no text can name a variable.
         const PIECE: &str = "(piece)";
         let mut statements = Vec::new();
@@ -57,4 +66,15 @@ impl Checker<'_> {
         let (ty, value) = (value.ty.clone(), Box::new(value));
         Ok(Expr::new(ExprKind::Sequence { statements, value }, ty, span))
     }
+}
+
+/// `a && b && …` or `a || b || …` as a tree of little depth: either operator comes to the same in any order of pairs, its operands are evaluated from
+/// left to right. Filters of recordings, which know no variables, have chains of these.
+fn balanced(op: ast::BinaryOp, first: &ast::Expr, rest: &[(ast::BinaryOp, ast::Expr)]) -> ast::Expr {
+    let half = rest.len() / 2;
+    let Some(((_, middle), behind)) = rest[half..].split_first() else {
+        return first.clone();
+    };
+    let left = balanced(op, first, &rest[..half]);
+    ast::Expr::joined(left, [(op, balanced(op, middle, behind))])
 }
