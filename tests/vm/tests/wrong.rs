@@ -67,6 +67,11 @@ fn unknown_names_are_named() {
     fails(&record("sched:sched_swich"), 2, &["sched_swich", "sched_switch"]);
     fails(&record("kprobe:vfs_reat"), 2, &["vfs_reat"]);
     fails(&record("fentry:vfs_reat"), 2, &["vfs_reat"]);
+    fails(
+        &record("fexit:vfs_read+4"),
+        2,
+        &["fexit:vfs_read+4", "kprobe:FUNCTION+OFFSET"],
+    );
     fails(&record("nokind:vfs_read"), 2, &["nokind"]);
     fails(&record("nothing:*"), 2, &["nothing"]);
 }

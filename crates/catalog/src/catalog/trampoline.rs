@@ -83,6 +83,15 @@ impl EventKind for Trampoline {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
+        if spec.parts.iter().any(|part| part.offset.is_some()) {
+            return Err(Error::NoPlace {
+                wanted: text_of(spec),
+                why: format!(
+                    "{} sees whole functions: an instruction within one is kprobe:FUNCTION+OFFSET",
+                    self.name()
+                ),
+            });
+        }
         if let [first, .., part] = &spec.parts[1..]
             && first.text == bpf_function::WORD
         {
@@ -90,7 +99,7 @@ impl EventKind for Trampoline {
         }
         let (module, part) = match &spec.parts[1..] {
             [part] => (None, part),
-            [module, part] if module.offset.is_none() => (Some(Glob::new(&module.text)), part),
+            [module, part] => (Some(Glob::new(&module.text)), part),
             _ => {
                 let shape = format!("{0}:FUNCTION or {0}:MODULE:FUNCTION", self.name());
                 return Err(Error::wrong_shape(spec, &shape));

@@ -270,6 +270,10 @@ impl UserProbe {
         spec: &EventSpec,
     ) -> Result<Resolved> {
         let (place, file) = (wanted.place, probed.file);
+        if self.at_return && place.offset.is_some() {
+            let shape = "uretprobe:PATH:FUNCTION: an offset is not allowed where a function returns";
+            return Err(Error::wrong_shape(spec, shape));
+        }
         if let Some(line) = &wanted.line {
             return self.one(catalog, probed, line);
         }

@@ -49,6 +49,17 @@ fn printed(options: &[&str], programs: &[&str]) -> Option<Vec<String>> {
 }
 
 #[test]
+fn a_return_has_no_offset() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    for offset in ["+0", "+4"] {
+        let program = format!("config = {{ missing_probes = warn }} uretprobe:libc:malloc{offset} {{ }}");
+        let answer = place.run(&["run", "-e", &program]);
+        answer.fails(2, &["uretprobe:libc:malloc", "an offset is not allowed"]);
+    }
+}
+
+#[test]
 fn parameters_of_functions_have_names_and_types() {
     needs_tracing!();
     let programs = [

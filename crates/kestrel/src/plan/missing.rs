@@ -4,7 +4,7 @@ use super::events::{Matched, about, is_name};
 use super::hook::Hook;
 use super::planner::Planner;
 use super::source::ProgramText;
-use kestrel_catalog::catalog::{Glob, text_of};
+use kestrel_catalog::catalog::{Glob, find_kind, text_of};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::{EventSpec, Probe, Span};
 use kestrel_compiler::lang::config::MissingProbes;
@@ -247,7 +247,7 @@ fn raw_address(spec: &EventSpec) -> Option<String> {
         return None;
     };
     let address = u64::from_str_radix(place.text.strip_prefix("0x")?, 16).ok()?;
-    let kind = kestrel_catalog::catalog::find_kind(&kind.text)?.name();
+    let kind = find_kind(&kind.text)?.name();
     matches!(kind, "kprobe" | "kretprobe").then(|| format!("Unable to attach probe: {kind}:{address}"))
 }
 
@@ -256,7 +256,7 @@ fn not_traceable(spec: &EventSpec) -> Option<String> {
     let [kind, .., function] = spec.parts.as_slice() else {
         return None;
     };
-    let kind = kestrel_catalog::catalog::find_kind(&kind.text)?.name();
+    let kind = find_kind(&kind.text)?.name();
     let is_plain = Glob::new(&function.text).is_plain() && function.offset.is_none();
     (matches!(kind, "kprobe" | "kretprobe") && is_plain).then(|| {
         format!(
@@ -266,12 +266,21 @@ fn not_traceable(spec: &EventSpec) -> Option<String> {
     })
 }
 
-/// An event as bpftrace names it in messages: its kind, a space, the rest.
+/// An event as bpftrace names it in messages: its kind, a space, the rest. What is missing is the function, so that no offset behind it is
+/// said; where none is allowed it is part of the name.
 fn bpftrace_name(spec: &EventSpec) -> String {
-    let text = text_of(spec);
+    let mut spec = spec.clone();
+    let kind = spec.parts.first().and_then(|kind| find_kind(&kind.text));
+    let keeps_offset = kind.is_some_and(|kind| matches!(kind.name(), "fentry" | "fexit"));
+    for part in &mut spec.parts {
+        if let Some(offset) = part.offset.take().filter(|_| keeps_offset) {
+            part.text = format!("{}+{offset}", part.text);
+        }
+    }
+    let text = text_of(&spec);
     match text.split_once(':') {
         Some((kind, rest)) => {
-            let kind = kestrel_catalog::catalog::find_kind(kind).map_or(kind, |kind| kind.name());
+            let kind = find_kind(kind).map_or(kind, |kind| kind.name());
             format!("{kind} {rest}")
         }
         None => text,
