@@ -212,7 +212,7 @@ impl Foreground {
     }
 
     /// The exit status of the command; `None` while it runs.
-    fn command_status(&mut self) -> Result<Option<ExitStatus>, Failure> {
+    pub(crate) fn command_status(&mut self) -> Result<Option<ExitStatus>, Failure> {
         let asked = self.command.as_mut().map_or(Ok(None), Child::try_wait);
         asked.map_err(|error| {
             Failure::new(

@@ -290,9 +290,12 @@ fn the_name_bpftrace_has_its_codes_and_words() {
         "Attaching 'begin' probe\n",
         "Trying to attach probe: interval:s:9\n",
         "Attached 2 probes\n",
+        "Child exited with code: 0\n",
     ] {
         assert!(said.err.contains(line), "{line}: {}", said.err);
     }
+    let dry = run(&["--dry-run", "-e", "begin { }"], none);
+    assert_eq!((dry.code, dry.err.as_str()), (Some(0), ""));
     assert!(!said.err.contains("program:"), "{}", said.err);
     assert_eq!(run(&["-l", "struct nosuch"], none).code, Some(0));
     assert_eq!(run(&["-c", "", "-e", "begin { }"], none).code, Some(1));

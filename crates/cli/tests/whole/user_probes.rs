@@ -175,3 +175,52 @@ fn a_line_of_source_is_probed_in_all_its_copies() {
         format!("uprobe:./traced:traced.c:{line}\n").repeat(2).trim()
     );
 }
+
+/// A program with a USDT probe of two places, which have their argument elsewhere.
+const TWICE: &str = r#"
+#define PLACE(ARGUMENT) asm volatile("990: nop\n.pushsection .note.stapsdt,\"\",\"note\"\n.balign 4\n.4byte 992f-991f, 994f-993f, 3\n" \
+    "991: .asciz \"stapsdt\"\n992: .balign 4\n993: .8byte 990b, 0, 0\n.asciz \"prov\"\n.asciz \"twice\"\n.asciz \"" ARGUMENT "\"\n994: .balign 4\n.popsection")
+int main(void)
+{
+    PLACE("-4@$1");
+    PLACE("-4@$2");
+    return 0;
+}
+"#;
+
+/// The places of a USDT probe are one probe, as in bpftrace.
+#[test]
+fn places_of_a_usdt_probe_are_one_probe() {
+    needs_tracing!();
+    if !has("gcc") {
+        return;
+    }
+    let place = WorkFolder::new();
+    std::fs::write(place.path().join("twice.c"), TWICE).unwrap();
+    let built = Command::new("gcc")
+        .current_dir(place.path())
+        .args(["-no-pie", "-o", "twice", "twice.c"])
+        .status();
+    assert!(built.unwrap().success());
+    let run = |program: &str| place.run(&["run", "-e", program, "-c", "./twice"]).succeeds();
+    let answer = run("usdt:./twice:prov:twice { print((probe, arg0)); }");
+    assert!(answer.err.contains("Attached 1 probe\n"), "{}", answer.err);
+    let names = "(usdt:./twice:prov:twice, 1)\n(usdt:./twice:prov:twice, 2)";
+    assert_eq!(answer.out.trim(), names);
+}
+
+/// What functions take and return has no type of its own in bpftrace: its programs cast it.
+#[test]
+fn casts_of_what_functions_return_are_no_noise() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let program = "uretprobe:libc:malloc { $a = (uint64)retval; $b = (int32)(int32)1; } begin { exit(); }";
+    let answer = place.run(&["run", "-e", program]).succeeds();
+    // The cast of a cast is needless, whatever is cast.
+    assert_eq!(
+        answer.err.matches("Unnecessary cast").count(),
+        1,
+        "{}",
+        answer.err
+    );
+}

@@ -8,15 +8,23 @@ use crate::lang::ast::{self, Span, TypeName};
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::Space;
 
+/// Whether a word is an argument by number: `arg0`.
+fn is_argument(word: &str) -> bool {
+    let number = word.strip_prefix("arg");
+    number.is_some_and(|number| number.parse::<u8>().is_ok())
+}
+
 impl Checker<'_> {
     /// Warns of a cast to the type that a value has already.
     fn warn_of_cast(&mut self, ty: &Type, operand: &ast::Expr, value: &Expr, type_span: Span) {
         use ast::ExprKind as Kind;
-        // What a map or a field holds is known no better than by its width.
-        let known = matches!(
-            operand.kind,
-            Kind::Variable(_) | Kind::Cast { .. } | Kind::Integer { .. } | Kind::Identifier(_)
-        );
+        // What a map or a field holds is known no better than by its width. What a function takes and returns has a type of its own only where
+        // debug information is there, and never in bpftrace, whose programs cast it.
+        let known = match &operand.kind {
+            Kind::Variable(_) | Kind::Cast { .. } | Kind::Integer { .. } => true,
+            Kind::Identifier(word) => word != "retval" && !is_argument(word),
+            _ => false,
+        };
         let same = match (ty, &value.ty) {
             (
                 Type::Integer { size, signed, .. },

@@ -189,8 +189,14 @@ fn line(
     let Ok(description) = kind.describe(catalog, name) else {
         return Ok(());
     };
-    for field in &description.fields {
-        writeln!(out, "    {}", declaration(kind, &field.ty, &field.name))?;
+    // Where programs read parameters by number, bpftrace lists them so.
+    let by_number = options.as_bpftrace && kind.name() == "kprobe";
+    for (at, field) in description.fields.iter().enumerate() {
+        let name = match by_number {
+            true => format!("arg{at}"),
+            false => field.name.clone(),
+        };
+        writeln!(out, "    {}", declaration(kind, &field.ty, &name))?;
     }
     if let Some(returns) = &description.returns {
         writeln!(out, "    {returns} retval")?;

@@ -160,8 +160,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     // It ends no program, whether or not it has handlers for it.
     work.signal = Some(UserSignal::first()?);
     if options.dry_run {
-        work.attached(&plan, options)?;
-        detach(work.running.session_mut());
+        // What only looks whether a program could be attached is silent under bpftrace's name.
+        if !options.as_bpftrace {
+            work.attached(&plan, options)?;
+        }
+        work.detach();
         return Ok(Exit::Done);
     }
     let pages = program.config.perf_rb_pages.unwrap_or(PACKET_PAGES).max(1);
@@ -178,7 +181,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.mode() == Some(RunMode::Test) {
         let failed = work.test()?;
         work.poll(true)?;
-        detach(work.running.session_mut());
+        work.detach();
         return match failed {
             true => Ok(Exit::Failed),
             false => Ok(Exit::Done),
@@ -187,7 +190,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.mode() == Some(RunMode::Bench) {
         work.bench()?;
         work.poll(true)?;
-        detach(work.running.session_mut());
+        work.detach();
         return Ok(Exit::Done);
     }
     if options.command.is_none() && options.pid.is_none() && has_run {
@@ -201,7 +204,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         foreground.run(&mut work)?;
     }
-    detach(work.running.session_mut());
+    if options.as_bpftrace
+        && options.verbose
+        && let Some(status) = foreground.command_status()?
+    {
+        verdict::say_how_the_command_ended(status);
+    }
+    work.detach();
     match work.running.exit() {
         Some(code) if code != 0 => Ok(Exit::of_script(code)),
         _ => Ok(Exit::Done),
@@ -382,6 +391,15 @@ impl ProgramRun<'_> {
         self.running.walk()?;
         self.walking = self.running.is_walking()?;
         Ok(())
+    }
+
+    /// Detaches the session. Under bpftrace's name nothing is said of what goes on in the background: it would stand among the maps.
+    fn detach(&mut self) {
+        let session = self.running.session_mut();
+        match self.options.as_bpftrace {
+            true => _ = session.detach_in_background(),
+            false => detach(session),
+        }
     }
 
     /// Says how many probes are attached.

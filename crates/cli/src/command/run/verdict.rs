@@ -3,6 +3,8 @@
 use super::options::Options;
 use crate::exit::{Exit, Failure};
 use kestrel::plan::Plan;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 /// The code that bpftrace ends with where the environment or a definition of C is wrong.
 const ENVIRONMENT: u8 = 2;
@@ -53,6 +55,15 @@ pub(super) fn say_what_is_attached(plan: &Plan) {
                 _ => eprintln!("Trying to attach probe: {}", in_full(hook.kind, &instance.name)),
             }
         }
+    }
+}
+
+/// Says how the command of `-c` ended, as bpftrace's `-v` does.
+pub(super) fn say_how_the_command_ended(status: ExitStatus) {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => eprintln!("Child exited with code: {code}"),
+        (None, Some(signal)) => eprintln!("Child terminated by signal: {signal}"),
+        (None, None) => {}
     }
 }
 

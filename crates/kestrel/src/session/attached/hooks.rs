@@ -13,6 +13,7 @@ use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_kernel::preemption::Preemption;
 use kestrel_trace::event::{EventClass, EventId};
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 
 impl Session {
     /// Attaches one of a plan's hooks, whose first strategy may be `ready`. One that only a pattern named is left out if the kernel refuses it.
@@ -58,15 +59,18 @@ impl Session {
     }
 
     /// Hooks of its plan that are attached, each with its number of probes: events that the kernel took, once for each handler. Hooks that only serve
-    /// others or share their programs are none.
+    /// others or share their programs are none. An event whose places have a hook each, as USDT probes whose arguments lie elsewhere at each, is one probe.
     pub fn attached<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (&'a Hook, usize)> {
-        self.hooks.iter().filter_map(|attached| {
+        let mut counted = HashSet::new();
+        self.hooks.iter().filter_map(move |attached| {
             let hook = plan.hooks.get(attached.hook).filter(|hook| !hook.companion)?;
             let missing = attached.links.missing().len();
-            Some((
-                hook,
-                hook.instances.len().saturating_sub(missing) * hook.merged_probes,
-            ))
+            let again = match (hook.instances.as_slice(), hook.handlers.first()) {
+                ([one], Some(handler)) => !counted.insert((hook.kind, one.name.as_str(), handler.span.start)),
+                _ => false,
+            };
+            let events = if again { 0 } else { hook.instances.len() };
+            Some((hook, events.saturating_sub(missing) * hook.merged_probes))
         })
     }
 
