@@ -52,7 +52,7 @@ struct Perfetto {
     /// ns of the wall clock when the trace's was 0.
     since_1970: u64,
     begun: bool,
-    events: HashMap<u16, Event, foldhash::fast::RandomState>,
+    events: HashMap<u16, Encoding, foldhash::fast::RandomState>,
     /// Numbers of the names of fields and of systems that were interned; `new` are those that the next packet defines.
     fields: HashMap<String, u64>,
     systems: HashMap<String, u64>,
@@ -63,12 +63,21 @@ struct Perfetto {
     bytes: Vec<u8>,
 }
 
-/// Encoding of an event's records.
+/// Encoding of an event's records: one of these, or both.
 #[derive(Clone, Debug)]
-enum Event {
-    Scheduler(Sched),
-    /// The numbers of its name, of its system, and of its fields' names.
-    Instant(u64, u64, Vec<u64>),
+struct Encoding {
+    scheduler: Option<Sched>,
+    /// None where the scheduler's message has all fields.
+    instant: Option<Instant>,
+}
+
+/// Numbers of the names that an instant refers to.
+#[derive(Clone, Debug)]
+struct Instant {
+    event: u64,
+    system: u64,
+    /// By field; none of those that the scheduler's message has.
+    fields: Vec<Option<u64>>,
 }
 
 /// Events of the scheduler that Perfetto knows.
@@ -88,10 +97,20 @@ const SCHEDULER: [(&str, Sched); 4] = [
 ];
 
 impl Sched {
-    /// The event, where its message has a place for all fields of its records.
+    /// The event, where its records name the threads that it is about.
     fn of(event: &EventClass) -> Option<Self> {
         let (_, it) = SCHEDULER.iter().find(|(name, _)| *name == event.name)?;
-        let known: &[&str] = match it {
+        let needed: &[&str] = match it {
+            Self::Switch => &["prev_pid", "next_pid"],
+            _ => &["pid"],
+        };
+        let has = |name: &&str| event.layout.shown().any(|field| field.name == **name);
+        needed.iter().all(has).then_some(*it)
+    }
+
+    /// The fields that the event's message has.
+    fn fields(self) -> &'static [&'static str] {
+        match self {
             Self::Switch => &[
                 "prev_comm",
                 "prev_pid",
@@ -101,12 +120,8 @@ impl Sched {
                 "next_pid",
                 "next_prio",
             ],
-            _ => &["comm", "pid", "prio", "target_cpu"],
-        };
-        let mut fields = event.layout.shown();
-        fields
-            .all(|field| known.contains(&field.name.as_str()))
-            .then_some(*it)
+            Self::Wakeup | Self::Waking | Self::WakeupNew => &["comm", "pid", "prio", "target_cpu"],
+        }
     }
 
     fn event(self, record: &Record<'_>) -> Ftrace {
@@ -231,13 +246,14 @@ impl Perfetto {
         Ok(())
     }
 
-    fn instant(&mut self, record: &Record<'_>, numbers: (u64, u64, &[u64])) -> Result<()> {
+    fn instant(&mut self, record: &Record<'_>, instant: &Instant) -> Result<()> {
         let track = self.track(record)?;
-        let fields = record.fields().zip(numbers.2);
+        let fields = record.fields().zip(&instant.fields);
         let annotations = fields.filter_map(|((_, value), name)| {
+            let name = (*name)?;
             let annotated = annotation(value, &self.symbols)?;
             Some(DebugAnnotation {
-                name_iid: Some(*name),
+                name_iid: Some(name),
                 ..annotated
             })
         });
@@ -253,10 +269,10 @@ impl Perfetto {
             sequence_flags: Some(NEEDS),
             interned_data: (new != InternedData::default()).then_some(new),
             track_event: Some(TrackEvent {
-                category_iids: vec![numbers.1],
+                category_iids: vec![instant.system],
                 debug_annotations,
                 r#type: Some(INSTANT),
-                name_iid: Some(numbers.0),
+                name_iid: Some(instant.event),
                 track_uuid: Some(track),
             }),
             ..TracePacket::default()
@@ -290,23 +306,37 @@ impl Perfetto {
     }
 
     /// Encoding of an event's records; interns its names.
-    fn encoding(&mut self, event: &EventClass) -> Event {
-        if let Some(sched) = Sched::of(event) {
-            return Event::Scheduler(sched);
+    fn encoding(&mut self, event: &EventClass) -> Encoding {
+        let scheduler = Sched::of(event);
+        let in_message = scheduler.map_or(&[][..], Sched::fields);
+        let is_annotated = |name: &str| !in_message.contains(&name);
+        if scheduler.is_some() && !event.layout.shown().any(|field| is_annotated(&field.name)) {
+            return Encoding {
+                scheduler,
+                instant: None,
+            };
         }
         let name = u64::from(event.id.0);
         self.new.event_names.push(interned(name, &event.name));
         let (system, _) = event.name.rsplit_once(':').unwrap_or(("kestrel", ""));
         let system = number(system, &mut self.systems, &mut self.new.event_categories);
-        let fields = event.layout.shown();
-        let fields = fields.map(|field| {
+        let fields = event.layout.shown().map(|field| {
             let name = match field.name.as_str() {
                 CPU => "args.cpu",
                 name => name,
             };
-            number(name, &mut self.fields, &mut self.new.debug_annotation_names)
+            let names = &mut self.new.debug_annotation_names;
+            is_annotated(&field.name).then(|| number(name, &mut self.fields, names))
         });
-        Event::Instant(name, system, fields.collect())
+        let fields = fields.collect();
+        Encoding {
+            scheduler,
+            instant: Some(Instant {
+                event: name,
+                system,
+                fields,
+            }),
+        }
     }
 }
 
@@ -320,15 +350,17 @@ impl Conversion for Perfetto {
             self.begin(record.time_ns)?;
         }
         self.names.learn_thread_names(record);
-        let event = match self.events.remove(&record.event.id.0) {
-            Some(event) => event,
+        let encoding = match self.events.remove(&record.event.id.0) {
+            Some(encoding) => encoding,
             None => self.encoding(record.event),
         };
-        match &event {
-            Event::Scheduler(sched) => self.ftrace(record, *sched)?,
-            Event::Instant(name, system, fields) => self.instant(record, (*name, *system, fields))?,
+        if let Some(sched) = encoding.scheduler {
+            self.ftrace(record, sched)?;
         }
-        self.events.insert(record.event.id.0, event);
+        if let Some(instant) = &encoding.instant {
+            self.instant(record, instant)?;
+        }
+        self.events.insert(record.event.id.0, encoding);
         Ok(())
     }
 
@@ -433,6 +465,8 @@ fn of_json(value: &serde_json::Value) -> Option<DebugAnnotation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::EventId;
+    use crate::layout::{Base, FieldType, Layout};
     use prost::Message;
 
     /// The file's packets: each is a field 1 of the trace.
@@ -440,6 +474,73 @@ mod tests {
     struct Trace {
         #[prost(message, repeated, tag = "1")]
         packet: Vec<TracePacket>,
+    }
+
+    fn named_thread_fields(names: &[&str]) -> impl Iterator<Item = (String, FieldType)> {
+        let ty = |name: &str| match name.ends_with("comm") {
+            true => FieldType::CharArray { size: 16 },
+            false => FieldType::Integer {
+                size: 4,
+                signed: true,
+                base: Base::Decimal,
+            },
+        };
+        names.iter().map(move |name| ((*name).to_owned(), ty(name)))
+    }
+
+    #[test]
+    fn switches_with_more_fields_are_ftraces_and_instants_with_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        let mut file = (FORMAT.begin)(RecordingContext::default(), OutputPath::at(&path).unwrap()).unwrap();
+        let cases: [&[&str]; 3] = [
+            &["prev_pid", "prev_state", "next_pid"],
+            &["prev_pid", "prev_state", "next_pid", "weight"],
+            // Without the next thread nobody can say what the CPU ran.
+            &["prev_pid", "weight"],
+        ];
+        for (id, fields) in (1u16..).zip(cases) {
+            let event = EventClass {
+                id: EventId(id),
+                name: "sched:sched_switch".to_owned(),
+                kind: "tracepoint".to_owned(),
+                layout: Layout::new(named_thread_fields(fields)),
+                action: None,
+                print: None,
+            };
+            let bytes = vec![id as u8; event.layout.fixed_end() as usize];
+            let record = Record {
+                time_ns: id.into(),
+                cpu: 0,
+                pid: 5,
+                tid: 5,
+                event: &event,
+                bytes: &bytes,
+                unwound: None,
+                rest: &[],
+            };
+            file.record(&record).unwrap();
+        }
+        file.finish().unwrap();
+        let trace = Trace::decode(&*std::fs::read(path).unwrap()).unwrap();
+        let bundles = trace
+            .packet
+            .iter()
+            .filter_map(|packet| packet.ftrace_events.as_ref());
+        let switches: Vec<_> = bundles
+            .flat_map(|bundle| &bundle.event)
+            .map(|event| event.timestamp)
+            .collect();
+        assert_eq!(switches, [Some(1), Some(2)]);
+        let instants = trace
+            .packet
+            .iter()
+            .filter_map(|packet| Some((packet.timestamp?, packet.track_event.as_ref()?)));
+        let instants: Vec<_> = instants
+            .map(|(time, instant)| (time, instant.debug_annotations.len()))
+            .collect();
+        // The CPU is the first annotation.
+        assert_eq!(instants, [(2, 2), (3, 3)]);
     }
 
     #[test]
