@@ -67,6 +67,12 @@ static void put(const char *path, const char *text) {
   close(file);
 }
 
+/* Waits until a file is there: the way to this program's own file ends with the process, and a busy machine lets nobody look at once. */
+static void wait_for(const char *file) {
+  for (int i = 0; i < 10000 && access(file, F_OK); i++)
+    usleep(10000);
+}
+
 /* A container: other users, mounts and process numbers, and another root, in that a program runs. */
 static int container(const char *folder, char *program, char *times) {
   if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID))
@@ -120,10 +126,10 @@ int main(int count, char **words) {
     for (;;)
       pause();
   }
-  if (!strcmp(how, "chroot")) { /* chroot TIMES FOLDER PROGRAM */
+  if (!strcmp(how, "chroot")) { /* chroot TIMES FOLDER PROGRAM FILE */
     if (chroot(words[3]) || chdir("/"))
       return 2;
-    char *arguments[] = {words[4], "plain", words[2], 0};
+    char *arguments[] = {words[4], "waiting", words[2], words[5], 0};
     execv(words[4], arguments);
     return 2;
   }
@@ -144,8 +150,7 @@ int main(int count, char **words) {
     return 0;
   }
   outer(times);
-  /* The way to a deleted program ends with its process: whoever names its code looks every ten milliseconds. */
-  if (!strcmp(how, "deleted"))
-    usleep(300000);
+  if (!strcmp(how, "deleted") || !strcmp(how, "waiting")) /* deleted TIMES FILE */
+    wait_for(words[3]);
   return 0;
 }

@@ -183,6 +183,39 @@ pub fn until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
+/// Makes `file`, for which a program waits, as soon as a Kestrel has the program's binary open: its names can be found from then on, whatever becomes of the process.
+///
+/// # Panics
+/// When an older `file` cannot be removed; the thread as [`until`], or when it cannot make the file.
+#[must_use = "the thread says whether the binary was opened"]
+pub fn release_when_open(binary: &str, file: &str) -> thread::JoinHandle<()> {
+    if let Err(error) = fs::remove_file(file) {
+        assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{file}: {error}");
+    }
+    let (binary, file) = (binary.to_owned(), file.to_owned());
+    thread::spawn(move || {
+        until(&format!("a kestrel that has {binary} open"), || {
+            is_open_in("kestrel", &binary)
+        });
+        assert!(fs::write(&file, "").is_ok(), "cannot make {file}");
+    })
+}
+
+/// Whether a process of this name has a file open, which may be deleted by now.
+fn is_open_in(comm: &str, path: &str) -> bool {
+    let deleted = format!("{path} (deleted)");
+    let links = |folder: std::path::PathBuf| fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
+    let is_it = |link: fs::DirEntry| {
+        fs::read_link(link.path())
+            .is_ok_and(|target| target.as_os_str() == path || target.as_os_str() == deleted.as_str())
+    };
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut named = processes
+        .map(|process| process.path())
+        .filter(|folder| fs::read_to_string(folder.join("comm")).is_ok_and(|name| name.trim_end() == comm));
+    named.any(|folder| links(folder).any(is_it))
+}
+
 /// How long tests wait for what must come: less than a test may take, so that what is missing is told.
 const PATIENCE: Duration = Duration::from_secs(90);
 

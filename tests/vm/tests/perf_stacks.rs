@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use vm_tests::{kestrel, run, skip};
+use vm_tests::{kestrel, release_when_open, run, skip};
 
 macro_rules! build {
     ($name:literal) => {
@@ -251,16 +251,11 @@ fn functions_of_files_on_overlayfs_are_named() {
 #[test]
 fn programs_that_are_deleted_or_elsewhere_have_the_stacks_of_perf() {
     program("/tmp/stacks_gone", build!("stacks_pie"));
-    compare(
-        &both(
-            EVENT,
-            &["-g"],
-            "stacks_gone",
-            &["/tmp/stacks_gone", "deleted", "4"],
-        ),
-        true,
-        C,
-    );
+    let opened = release_when_open("/tmp/stacks_gone", "/tmp/stacks_gone.held");
+    let command = ["/tmp/stacks_gone", "deleted", "4", "/tmp/stacks_gone.held"];
+    let found = both(EVENT, &["-g"], "stacks_gone", &command);
+    opened.join().unwrap();
+    compare(&found, true, C);
     program("/tmp/stacks_out", build!("stacks"));
     fs::create_dir_all("/tmp/perf_stacks_root").unwrap();
     program("/tmp/perf_stacks_root/stacks_in", build!("stacks_pie"));
@@ -270,8 +265,12 @@ fn programs_that_are_deleted_or_elsewhere_have_the_stacks_of_perf() {
         "40",
         "/tmp/perf_stacks_root",
         "/stacks_in",
+        "/held",
     ];
-    compare(&both(EVENT, &["-g"], "stacks_in", &command), true, C);
+    let opened = release_when_open("/tmp/perf_stacks_root/stacks_in", "/tmp/perf_stacks_root/held");
+    let found = both(EVENT, &["-g"], "stacks_in", &command);
+    opened.join().unwrap();
+    compare(&found, true, C);
     program("/tmp/stacks_made", build!("stacks"));
     let found = both(
         EVENT,

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command};
 use vm_tests::recording::record;
 use vm_tests::recording::{Record, records};
-use vm_tests::{kestrel, shell};
+use vm_tests::{kestrel, release_when_open, shell};
 
 const PLAIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stacks"));
 const STRIPPED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stacks_stripped"));
@@ -95,7 +95,10 @@ fn functions_have_their_names_wherever_the_program_lies() {
 #[test]
 fn a_program_that_is_deleted_keeps_its_names() {
     program("/tmp/stacks_deleted", PLAIN);
-    let (_, records) = recorded("/tmp/deleted.trace", &["/tmp/stacks_deleted", "deleted", "5"]);
+    let opened = release_when_open("/tmp/stacks_deleted", "/tmp/stacks_deleted.held");
+    let command = ["/tmp/stacks_deleted", "deleted", "5", "/tmp/stacks_deleted.held"];
+    let (_, records) = recorded("/tmp/deleted.trace", &command);
+    opened.join().unwrap();
     assert!(!fs::exists("/tmp/stacks_deleted").unwrap());
     assert_eq!(records.len(), 5);
     for record in &records {
@@ -119,8 +122,11 @@ fn a_program_in_another_root_keeps_its_names() {
         "400",
         "/tmp/another_root",
         "/inner",
+        "/held",
     ];
+    let opened = release_when_open("/tmp/another_root/inner", "/tmp/another_root/held");
     let (_, records) = recorded("/tmp/root.trace", &command);
+    opened.join().unwrap();
     assert_eq!(records.len(), 400);
     for record in &records {
         assert!(is_known(&frames(record), "/inner"), "{:?}", frames(record));
