@@ -60,6 +60,14 @@ pub fn advice(event: &str, value: &str) -> String {
     format!("record it: kestrel record -e '{event} {{ record(args, {value}) }}'")
 }
 
+/// The value in a hint that is an [`advice`] about this event.
+#[must_use]
+pub fn advised<'h>(hint: &'h str, event: &str) -> Option<&'h str> {
+    let own = advice(event, "\0");
+    let (before, behind) = own.split_once('\0')?;
+    hint.strip_prefix(before)?.strip_suffix(behind)
+}
+
 /// What programs over recordings can do.
 pub fn features() -> Features {
     Features {

@@ -55,8 +55,8 @@ pub fn reads_memory(handler: &CheckedProbe) -> bool {
 }
 
 /// Memory that an expression reads, other than the program's own.
-struct Read<'e> {
-    address: &'e Expr,
+pub(crate) struct Read<'e> {
+    pub(crate) address: &'e Expr,
     /// Whose it is, where the address does not decide.
     space: Option<Space>,
     what: ReadKind,
@@ -73,7 +73,7 @@ enum ReadKind {
     Member,
 }
 
-fn read(expr: &Expr) -> Option<Read<'_>> {
+pub(crate) fn read(expr: &Expr) -> Option<Read<'_>> {
     let (address, space, what) = match &expr.kind {
         ExprKind::Load { address, access, .. } | ExprKind::Bytes { address, access, .. } => match access {
             Access::Context => return None,

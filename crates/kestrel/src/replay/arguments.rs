@@ -58,6 +58,9 @@ mod tests {
         let int = types.int("int", 4);
         let long = types.int("long", 8);
         let pair = types.structure("pair", &[("a", long), ("b", long)]);
+        let char = types.int("char", 1);
+        let text = types.pointer(char);
+        types.structure("name", &[("hash", long), ("text", text)]);
         types.function("looked_up", int, &[("nd", long), ("pair", pair), ("flags", long)]);
         Btf::parse(types.finish()).unwrap()
     }
@@ -109,9 +112,38 @@ mod tests {
         assert!(other.contains("record(args, arg3)"), "{other}");
         let memory = refusal("@[((struct pair *)arg0)->b] = count()");
         assert!(
-            memory.contains("record(args, arg0, mem0 = buf(arg0, BYTES))"),
+            memory.contains("record(args, arg0, mem0 = buf(arg0, 16))"),
             "{memory}"
         );
+    }
+
+    #[test]
+    fn a_refusal_says_all_that_the_handler_needs_recorded() {
+        let cases = [
+            ("@[str(arg3)] = count()", "arg3, text3 = str(arg3)"),
+            (
+                "$name = (struct name *)arg3; print(str($name->text)); @[arg0] = count()",
+                "arg0, arg3, mem3 = buf(arg3, 16), arg5 = *(uint64 *)(arg3 + 8), text5 = str(*(uint64 *)(arg3 + 8))",
+            ),
+            // The return reads what is kept.
+            (
+                "@name[tid] = ((struct name *)arg3)->text",
+                "arg3, mem3 = buf(arg3, 16), arg5 = *(uint64 *)(arg3 + 8), text5 = str(*(uint64 *)(arg3 + 8))",
+            ),
+            (
+                "@[kstack, str(arg3), kstack(3)] = count()",
+                "arg3, text3 = str(arg3), kstack",
+            ),
+            // Which memory that is only the run knows.
+            ("@[str(arg3 + arg0)] = count()", "arg3"),
+        ];
+        for (handler, values) in cases {
+            let told = refusal(handler);
+            assert!(
+                told.contains(&format!("record(args, {values}) }}'")),
+                "{handler}: {told}"
+            );
+        }
     }
 
     #[test]

@@ -17,10 +17,11 @@ use kestrel_compiler::lang::config::MissingProbes;
 use kestrel_compiler::lang::diag::{Diagnostic, Severity, did_you_mean, has_errors};
 use kestrel_compiler::lang::walk::Node;
 use kestrel_replay::call::Side;
-use kestrel_replay::event;
+use kestrel_replay::event::{self, advised};
 use kestrel_replay::refusal::{advice, reads_memory, refused};
-use kestrel_replay::{HandlerId, Held, Replay, unaddressed};
+use kestrel_replay::{HandlerId, Held, Replay, needed, unaddressed, with_arguments};
 use kestrel_trace::event::{EventClass, EventId};
+use kestrel_trace::event_kind;
 use kestrel_trace::layout::Layout;
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -207,7 +208,14 @@ impl<'e> Round<'e> {
                             (name, RunEvent::Calls(calls), context)
                         }
                     };
-                    if let Err(why) = self.handler(probe, at, context) {
+                    let event = match &at {
+                        RunEvent::Record(event) => Some(*event),
+                        _ => None,
+                    };
+                    if let Err(mut why) = self.handler(probe, at, context) {
+                        if let Some(values) = event.and_then(|event| self.needed(probe, event)) {
+                            advise(&mut why, &name, values);
+                        }
                         self.refused(&name, why, one);
                     }
                 }
@@ -274,6 +282,26 @@ impl<'e> Round<'e> {
             .collect();
         context.fields.extend(missing);
         context
+    }
+
+    /// What an entry of a function must be recorded with, beside its parameters, for all that a handler reads of it.
+    fn needed(&self, probe: &Probe, event: &EventClass) -> Option<String> {
+        if !event_kind::is_function_entry(&event.kind) {
+            return None;
+        }
+        let whole = with_arguments(event);
+        let context = Context {
+            types: self.types.clone(),
+            ..self.context(&whole)
+        };
+        let (checked, _) = check(probe, &context, false, &mut self.globals.clone());
+        let handler = checked?;
+        let values = needed(&handler, &whole)?;
+        let others = refused(&handler, Some(&whole), self.held);
+        let hints = others.iter().flat_map(|refusal| &refusal.hints);
+        Some(hints.fold(values, |values, hint| {
+            with_word(values, advised(hint, &event.name))
+        }))
     }
 
     fn handler(
@@ -410,6 +438,35 @@ impl<'e> Round<'e> {
             .map(|warning| (text.to_string(), warning));
         planned.warnings = warnings.collect();
         Ok(planned)
+    }
+}
+
+/// Has the first refusal of what was not recorded with an event say how all would be, and the others nothing: the arguments and memory of `values`, and words.
+fn advise(refused: &mut [Diagnostic], event: &str, mut values: String) {
+    let mut hints = Vec::new();
+    for diagnostic in refused {
+        let Some(at) = diagnostic
+            .hints
+            .iter()
+            .position(|hint| advised(hint, event).is_some())
+        else {
+            continue;
+        };
+        let hint = diagnostic.hints.remove(at);
+        values = with_word(values, advised(&hint, event));
+        hints.push(&mut diagnostic.hints);
+    }
+    if let Some(first) = hints.into_iter().next() {
+        first.push(advice(event, &values));
+    }
+}
+
+/// Values to record, with one more that is a word (`kstack`, `uid`): others are of arguments, which are among them.
+fn with_word(values: String, other: Option<&str>) -> String {
+    let word = other.filter(|value| value.chars().all(char::is_alphabetic));
+    match word.filter(|word| !values.split(", ").any(|value| value == *word)) {
+        Some(word) => format!("{values}, {word}"),
+        None => values,
     }
 }
 

@@ -270,6 +270,7 @@ pub(super) const ORDERS: &[Order] = &[
             "memory_fields",
             "remembering",
             "refusal",
+            "needed",
             "decode",
             "machine",
             "by_event",
