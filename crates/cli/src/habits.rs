@@ -368,10 +368,11 @@ impl Habit {
         let end = candidates.iter().position(|word| *word == "--");
         let candidates = &candidates[..end.unwrap_or(candidates.len())];
         match self.typed {
-            One(names) => candidates
-                .iter()
-                .copied()
-                .find(|word| names.iter().any(|name| is_option(word, name))),
+            One(names) => candidates.iter().copied().find(|word| {
+                names
+                    .iter()
+                    .any(|name| is_option(word, name) || is_in_cluster(word, name))
+            }),
             Of(holds) => candidates.iter().copied().find(|word| holds(word)),
             Value(options, holds) => values(candidates, options).find(|value| holds(value)),
         }
@@ -383,9 +384,26 @@ fn is_option(word: &str, name: &str) -> bool {
     let Some(rest) = word.strip_prefix(name) else {
         return false;
     };
-    let short = name.len() == 2 && name.starts_with('-');
-    rest.is_empty() || rest.starts_with('=') && name.starts_with("--") || short
+    rest.is_empty() || rest.starts_with('=') && name.starts_with("--") || is_short(name)
 }
+
+fn is_short(name: &str) -> bool {
+    name.len() == 2 && name.starts_with('-')
+}
+
+/// Whether a word is a short option behind others that take no value: `-R` of `-aR`.
+fn is_in_cluster(word: &str, name: &str) -> bool {
+    let letters = word.strip_prefix('-').unwrap_or_default();
+    let before = letters
+        .split_once(|letter| name.ends_with(letter))
+        .map(|(before, _)| before);
+    is_short(name)
+        && before
+            .is_some_and(|before| !before.is_empty() && before.chars().all(|letter| FLAGS.contains(letter)))
+}
+
+/// Short options without values that stand first in such words.
+const FLAGS: &str = "agqv";
 
 /// The values of options, one by one where they are lists.
 fn values<'w>(words: &[&'w str], options: &[&str]) -> impl Iterator<Item = &'w str> {

@@ -198,6 +198,16 @@ fn unknown_words_are_no_habits() {
 }
 
 #[test]
+fn short_options_are_found_behind_others() {
+    let of = |line: &str| answer(&words(line), false);
+    let alone = of("record -e sched:sched_switch -a -R sleep 1");
+    assert!(alone.is_some());
+    assert_eq!(of("record -e sched:sched_switch -aR sleep 1"), alone);
+    // What follows an option that takes a value is its value.
+    assert_eq!(of("record -e sched:sched_switch -oaR sleep 1"), None);
+}
+
+#[test]
 fn the_page_has_them_all() {
     let mut page = String::from(
         "# Coming from perf, trace-cmd and bpftrace\n\nCommand lines of other tools: which work unchanged, and how the rest is spelled here. The same table makes the hints that Kestrel prints.\n\n## Works as it is\n\n| from | `kestrel …` | what it does |\n|---|---|---|\n",
