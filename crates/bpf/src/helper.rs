@@ -101,6 +101,8 @@ helpers! {
     120 GET_NS_CURRENT_PID_TGID "get_ns_current_pid_tgid" 4;
     123 GET_CURRENT_ANCESTOR_CGROUP_ID "get_current_ancestor_cgroup_id" 1;
     125 KTIME_GET_BOOT_NS "ktime_get_boot_ns" 0;
+    126 SEQ_PRINTF "seq_printf" 5;
+    127 SEQ_WRITE "seq_write" 3;
     130 RINGBUF_OUTPUT "ringbuf_output" 4;
     131 RINGBUF_RESERVE "ringbuf_reserve" 3;
     132 RINGBUF_SUBMIT "ringbuf_submit" 2;

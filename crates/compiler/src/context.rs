@@ -312,6 +312,9 @@ pub struct Context {
     pub direct_loads: bool,
     /// The address space of a plain number (an argument, a register) when it is cast to a pointer.
     pub space: Space,
+    /// Where the program outlives its session, so that nobody reads records: the `struct seq_file` that the kernel writes what is printed to, as an expression over the fields, like
+    /// a field rule.
+    pub seq_file: Option<String>,
     /// Whether a writer can be preempted between reserve and commit (see FACTS on preemption; 6.13 system calls, fentry).
     pub preemptible: bool,
     /// What kernel stacks do not begin with; nothing where no handler keeps stacks, or the kernel hides its addresses.
@@ -339,6 +342,7 @@ impl Context {
             features: Features::default(),
             direct_loads: false,
             space: Space::Kernel,
+            seq_file: None,
             preemptible: false,
             dispatchers: Dispatchers::default(),
         }

@@ -6,9 +6,10 @@
 mod kernel;
 mod support;
 
-use kestrel_bpf::interp::Space as Memory;
+use kestrel_bpf::helper;
+use kestrel_bpf::interp::{Arguments, Space as Memory};
 use kestrel_compiler::check::{check, globals::Globals};
-use kestrel_compiler::context::Context;
+use kestrel_compiler::context::{Context, EventField, Source};
 use kestrel_compiler::lang::diag::{Style, render};
 use kestrel_compiler::lang::parse_events;
 use support::run::{Bench, Seen};
@@ -389,5 +390,89 @@ fn iterators_read_what_their_context_points_to() {
         let row = bench.run(&[BUFFER, PREV, 0xdead_beef_0000_0007]).row();
         assert_eq!((row.number("x"), row.number("y"), row.number("fd")), (42, -7, 7));
         assert!(bench.run(&[BUFFER, 0, 0]).rows().is_empty());
+    }
+}
+
+/// What reaches the file of a pinned iterator: text as it is, formats with their numbers and the strings that their addresses mean.
+#[test]
+fn a_pinned_iterator_has_the_kernel_write_what_it_prints() {
+    let walk = kernel::iterator();
+    let mut fields = walk.fields.clone();
+    fields.push(EventField {
+        name: "file".to_owned(),
+        source: Source::Argument {
+            index: 0,
+            trusted: true,
+        },
+        ..fields[0].clone()
+    });
+    let context = Context {
+        fields,
+        seq_file: Some("file".to_owned()),
+        ..walk
+    };
+    let run = |text: &str| {
+        let mut bench = bench(text, &context);
+        with_tasks(&mut bench);
+        bench
+            .machine
+            .set_helper(helper::SEQ_WRITE, |m, Arguments([file, from, size, ..])| {
+                assert_eq!(file, BUFFER);
+                let bytes = m.read_program_memory(from, size)?;
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                m.environment.printed.push(text);
+                Ok(0)
+            });
+        bench.machine.set_helper(
+            helper::SEQ_PRINTF,
+            |m, Arguments([file, format, size, from, bytes])| {
+                assert_eq!(file, BUFFER);
+                let format = m.read_program_memory(format, size)?;
+                assert_eq!(format.last(), Some(&0));
+                let format = String::from_utf8_lossy(&format[..format.len() - 1]).into_owned();
+                let mut line = format.clone();
+                for word in m.read_program_memory(from, bytes)?.chunks(8) {
+                    let word = u64::from_le_bytes(word.try_into().unwrap());
+                    line += &match format.contains('s') {
+                        true => {
+                            let text = m.read_program_memory(word, 16)?;
+                            let text: Vec<u8> = text.into_iter().take_while(|byte| *byte != 0).collect();
+                            format!(" <{}>", String::from_utf8_lossy(&text))
+                        }
+                        false => format!(" <{}>", word.cast_signed()),
+                    };
+                }
+                m.environment.printed.push(line);
+                Ok(0)
+            },
+        );
+        bench.run(&[BUFFER, PREV, 7]);
+        assert!(bench.rows().is_empty(), "nobody reads records");
+        bench.machine.environment.printed.clone()
+    };
+    assert_eq!(
+        run("{ printf(\"%-16s|%5d|%hd\\n\", ctx.task.comm, ctx.task.pid, ctx.fd + 0x18000); }"),
+        ["%-16s <bash>", "|%5d|%d\n <42> <-32761>"]
+    );
+    assert_eq!(
+        run("{ print(ctx.fd); printf(\"µ%c\", 65) }"),
+        ["%llu\n <7>", "µ", "A"]
+    );
+    for (text, why) in [
+        ("{ printf(\"%s\", kstack) }", "cannot write"),
+        ("{ printf(\"%#x\", ctx.fd) }", "write 0x%x"),
+        (
+            "{ printf(\"%d\", ctx.task.comm) }",
+            "unsupported format specifier",
+        ),
+        ("{ print((1, 2)) }", "cannot write"),
+        ("{ exit() }", "a pinned iterator outlives this command"),
+        ("{ record(pid) }", "a pinned iterator outlives this command"),
+    ] {
+        let text = format!("e:x {text}");
+        let (probe, _) = parse_events(&text);
+        let (checked, found) = check(&probe, &context, true, &mut Globals::default());
+        let shown = render(&found, "x", &text, Style::default());
+        assert!(checked.is_none() && shown.contains(why), "{text}: {shown}");
     }
 }

@@ -201,7 +201,8 @@ const TRACEFS_MAGIC: libc::__fsword_t = 0x7472_6163;
 const DEBUGFS_PLACE: &str = "/sys/kernel/debug";
 /// `DEBUGFS_MAGIC` of `uapi/linux/magic.h`.
 const DEBUGFS_MAGIC: libc::__fsword_t = 0x6462_6720;
-const BPFFS_PLACE: &str = "/sys/fs/bpf";
+/// Where bpffs lies.
+pub const BPFFS_PLACE: &str = "/sys/fs/bpf";
 /// `BPF_FS_MAGIC` of `uapi/linux/magic.h`.
 const BPF_FS_MAGIC: libc::__fsword_t = 0xcafe_4a11;
 

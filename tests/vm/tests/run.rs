@@ -332,6 +332,38 @@ fn path_socket_and_percpu_helpers_answer_as_the_kernel_does() {
     assert!(cpus.out.contains("1 1\n"), "{}\n{}", cpus.out, cpus.err);
 }
 
+/// A pinned iterator walks for whoever reads its file, long after the command that made it.
+#[test]
+fn pinned_iterators_outlive_their_command() {
+    let program = r#"begin { printf("begun\n"); } iter:task:walked { @[ctx.task.comm] = count(); printf("%s:%d %c\n", ctx.task.comm, ctx.task.pid, 65); print(7); }"#;
+    let said = "Program pinned to /sys/fs/bpf/walked\n";
+    let tried = kestrel(&["run", "--dry-run", "-e", program]);
+    assert_eq!(tried.code, Some(0), "{}", tried.err);
+    let made = kestrel(&["run", "-e", program]);
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    assert!(made.out.starts_with(&format!("{said}begun\n")), "{}", made.out);
+    for _ in 0..2 {
+        let walked = shell("cat /sys/fs/bpf/walked");
+        assert!(
+            walked.out.lines().any(|line| line == "kthreadd:2 A"),
+            "{}\n{}",
+            walked.out,
+            walked.err
+        );
+        assert_eq!(
+            walked.out.lines().filter(|line| *line == "7").count() * 2,
+            walked.out.lines().count()
+        );
+    }
+    let again = kestrel(&["run", "-e", program]);
+    assert_eq!(again.code, Some(1), "{}", again.err);
+    assert!(again.err.contains("/sys/fs/bpf/walked"), "{}", again.err);
+    let gone = shell("rm /sys/fs/bpf/walked; ls /sys/fs/bpf/walked");
+    assert_ne!(gone.code, Some(0), "{}", gone.out);
+    let refused = kestrel(&["run", "-e", "iter:task:x { printf(\"%s\", kstack) }"]);
+    assert!(refused.err.contains("cannot write"), "{}", refused.err);
+}
+
 #[test]
 fn functions_that_change_the_system_need_unsafe() {
     for (program, with) in [

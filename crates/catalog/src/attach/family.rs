@@ -9,6 +9,7 @@ use crate::error::Result;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_kernel::preemption::Preemption;
+use std::path::Path;
 
 /// Interface of a mechanism of attaching. Nothing has a default: one that does not answer all of it does not compile.
 pub trait Attach {
@@ -72,8 +73,8 @@ pub enum Runner<'a> {
     Kernel,
     /// The kernel, on CPUs that they are attached to one by one: those that come later have to be attached to.
     Cpus(&'a Counter),
-    /// The reading of a file, which the session has to do.
-    File,
+    /// The reading of a file: of a new one, which the session has to do, or, where there is a path, of the one that is pinned there, which others do once the session is over.
+    File(Option<&'a Path>),
     /// The session itself, at an event of its own.
     Session(&'a OnRequest),
 }
@@ -168,7 +169,7 @@ impl dyn Attach {
     pub fn own_event(&self) -> Option<&OnRequest> {
         match self.runner() {
             Runner::Session(own) => Some(own),
-            Runner::Kernel | Runner::Cpus(_) | Runner::File => None,
+            Runner::Kernel | Runner::Cpus(_) | Runner::File(_) => None,
         }
     }
 
@@ -176,13 +177,21 @@ impl dyn Attach {
     pub fn counter(&self) -> Option<&Counter> {
         match self.runner() {
             Runner::Cpus(counter) => Some(counter),
-            Runner::Kernel | Runner::Session(_) | Runner::File => None,
+            Runner::Kernel | Runner::Session(_) | Runner::File(_) => None,
         }
     }
 
-    /// Whether its programs run as a file is read.
+    /// Whether its programs run as the session reads a file.
     pub fn is_read(&self) -> bool {
-        matches!(self.runner(), Runner::File)
+        matches!(self.runner(), Runner::File(None))
+    }
+
+    /// Where its link is pinned, if the session is to leave it behind.
+    pub fn pin(&self) -> Option<&Path> {
+        match self.runner() {
+            Runner::File(pin) => pin,
+            Runner::Kernel | Runner::Cpus(_) | Runner::Session(_) => None,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{AttachType, IteratorScope, Link, Program, ProgramKind, ProgramType};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// A walk of the kernel's; the id is that of its function, the process the one whose threads alone are walked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +19,9 @@ pub struct Iterator {
     #[serde(with = "type_id")]
     pub id: TypeId,
     pub process: Option<u32>,
+    /// Where it is pinned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<PathBuf>,
 }
 
 impl Attach for Iterator {
@@ -54,7 +58,7 @@ impl Attach for Iterator {
     }
 
     fn runner(&self) -> Runner<'_> {
-        Runner::File
+        Runner::File(self.pin.as_deref())
     }
 
     fn sites(&self) -> Sites<'_> {
@@ -65,7 +69,14 @@ impl Attach for Iterator {
         let whose = self
             .process
             .map_or_else(String::new, |pid| format!(" of process {pid}"));
-        format!("one walk over {}{whose}, {reads}", self.name)
+        match &self.pin {
+            None => format!("one walk over {}{whose}, {reads}", self.name),
+            Some(pin) => format!(
+                "a walk over {}{whose} for each reader of {}, {reads}",
+                self.name,
+                pin.display()
+            ),
+        }
     }
 
     fn attach(&self, kind: ProgramKind, programs: &[&Program], _events: &Events<'_>) -> Result<Links> {

@@ -11,7 +11,9 @@ use crate::error::{Error, Result};
 use kestrel_bpf::btf::BtfKind;
 use kestrel_compiler::context::{Context, EventField, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_kernel::host::BPFFS_PLACE;
 use kestrel_trace::event_kind;
+use std::path::Path;
 
 /// The kind of events made by BPF iterators.
 #[derive(Debug)]
@@ -27,7 +29,9 @@ const ROW: KindRow = KindRow {
 const FUNCTION: &str = "bpf_iter_";
 const CONTEXT: &str = "bpf_iter__";
 /// The shape of its names.
-const SHAPE: &str = "iter:NAME, as iter:task";
+const SHAPE: &str = "iter:NAME, as iter:task, or iter:NAME:PIN, as iter:task:tasks";
+/// The file that is read, in the words of the walk's parameters.
+const SEQ_FILE: &str = "meta->seq";
 /// Iterators that walk one map, which no name of an event says.
 const OF_MAPS: &[&str] = &["bpf_map_elem", "bpf_sk_storage_map", "sockmap"];
 /// The parameter of every iterator that is about the walk, not about an object.
@@ -60,26 +64,34 @@ impl EventKind for Iterator {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
-        let name = match spec.parts.as_slice() {
-            [_, name] => name,
-            [_, name, pin] => {
-                return Err(Error::Unsupported {
-                    what: format!("iter:{}:{}", name.text, pin.text),
-                    why: format!(
-                        "it would stay pinned at {} with nobody who performs what it prints; iter:{} walks at once",
-                        pin.text, name.text
-                    ),
-                });
-            }
+        let (name, pin) = match spec.parts.as_slice() {
+            [_, name] => (name, None),
+            [_, name, pin] if !pin.text.is_empty() => (name, Some(pin.text.as_str())),
             _ => return Err(Error::wrong_shape(spec, SHAPE)),
         };
         let names = catalog.expand(self, &[Glob::new(&name.text)])?;
-        names.iter().map(|name| resolve_one(catalog, name)).collect()
+        let refused = |why: &str| match pin {
+            None => Ok(()),
+            Some(pin) => Err(Error::Unsupported {
+                what: format!("iter:{}:{pin}", name.text),
+                why: why.to_owned(),
+            }),
+        };
+        if catalog.script().is_none() {
+            refused("only programs of kestrel run leave iterators pinned")?;
+        }
+        if names.len() > 1 {
+            refused("it is the name of several iterators, and a pin is of one")?;
+        }
+        names.iter().map(|name| resolve_one(catalog, name, pin)).collect()
     }
 }
 
-fn resolve_one(catalog: &Catalog, name: &str) -> Result<Resolved> {
-    let event = format!("iter:{name}");
+fn resolve_one(catalog: &Catalog, name: &str, pin: Option<&str>) -> Result<Resolved> {
+    let event = match pin {
+        None => format!("iter:{name}"),
+        Some(pin) => format!("iter:{name}:{pin}"),
+    };
     if OF_MAPS.contains(&name) {
         return Err(Error::Unsupported {
             what: event,
@@ -113,17 +125,22 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Result<Resolved> {
         .collect();
     let process = catalog.script().and_then(|view| view.command.or(view.process));
     let program = ProgramKind::Iterator;
-    let strategies = [true, false].map(|direct| Strategy {
+    // The verifier must see that it is the kernel's file.
+    let direct: &[bool] = if pin.is_some() { &[true] } else { &[true, false] };
+    let strategies = direct.iter().map(|direct| Strategy {
         mechanism: Mechanism::Iterator(attach::Iterator {
             name: name.to_owned(),
             id: function.id,
             process: process.filter(|_| OF_TASKS.contains(&name)),
+            // A path that is absolute stays as it is.
+            pin: pin.map(|pin| Path::new(BPFFS_PLACE).join(pin)),
         }),
         context: Context {
             fields: fields.clone(),
             types: Some(types.clone()),
             features: catalog.features(program),
-            direct_loads: direct,
+            direct_loads: *direct,
+            seq_file: pin.map(|_| SEQ_FILE.to_owned()),
             preemptible: true,
             ..Context::new(event.clone(), program)
         },
@@ -132,8 +149,8 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Result<Resolved> {
     });
     Ok(Resolved {
         kind: "iter",
+        strategies: strategies.collect(),
         instances: vec![Instance::named(event)],
-        strategies: strategies.into(),
         members: Vec::new(),
     })
 }

@@ -26,6 +26,8 @@ pub(crate) use event::reg::REG;
 pub(crate) use event::regs::REGS;
 pub(crate) use event::retval::RETVAL;
 pub(crate) use output::exit::EXIT;
+pub(crate) use output::print::PRINT;
+pub(crate) use output::printf::PRINTF;
 pub use row::Builtin;
 pub(crate) use row::{LowerAggregation, Use};
 pub(crate) use string::str::STR;

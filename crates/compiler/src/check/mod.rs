@@ -15,6 +15,7 @@
 //! | `record` | `record()`: names, types and the layout |
 //! | `map` | `@x[keys]`: keys, values, and that all uses agree |
 //! | `output` | what programs print: a record for each site |
+//! | `seq_file` | what pinned iterators print: calls by which the kernel writes it |
 //! | `control` | tables, buffers and messages that handlers name |
 //! | `pair` | `entry.EXPRESSION`: what an event keeps for the one that it belongs to |
 //! | `parameter` | `param NAME = VALUE` |
@@ -52,6 +53,7 @@ mod output;
 mod pair;
 mod parameter;
 mod record;
+mod seq_file;
 pub mod shape;
 mod statement;
 mod string;

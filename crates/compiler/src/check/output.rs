@@ -33,6 +33,9 @@ impl Checker<'_> {
         values: Vec<Expr>,
         span: Span,
     ) -> Checked<StatementKind> {
+        if self.writes_to_file() {
+            return self.written_to_file(verb, text, values, span);
+        }
         let mut fields: Vec<(String, FieldType)> = Vec::new();
         let mut written = Vec::new();
         for (place, mut value) in values.into_iter().enumerate() {
@@ -125,27 +128,30 @@ impl Checker<'_> {
         let text = text.clone();
         let values_of: Vec<Type> = values.iter().map(|value| value.ty.clone()).collect();
         let made = self.output(verb, &text, values, usage.span)?;
-        if let StatementKind::Record(record) = &made {
-            let types = record.layout.fields().iter().map(|field| &field.ty);
-            for wrong in Format::parse(&text).check(types) {
-                let span = wrong
-                    .argument
-                    .and_then(|argument| args.get(argument + 1))
-                    .map_or(usage.span, |arg| arg.span);
-                let message = format!("{}: {}", usage.name, wrong.wrong);
-                let hint = match (&wrong.wrong, values_of.get(wrong.argument.unwrap_or(usize::MAX))) {
-                    (Wrong::Type { instead, .. }, Some(ty)) => {
-                        Some(format!("this is {}: write {instead}", self.describe(ty)))
-                    }
-                    (Wrong::TooFew { .. }, _) => Some("a value stands behind the format for each of its conversions".to_owned()),
-                    (Wrong::TooMany { .. }, _) if text.contains('%') => Some(
-                        "each value has a conversion in the format: %d, %u, %x, %s, %c, %p, %r, …; %% is a percent sign"
-                            .to_owned(),
-                    ),
-                    _ => None,
-                };
-                self.report(Diagnostic::error(span, message).maybe_hint(hint));
-            }
+        let types: Vec<FieldType> = match &made {
+            StatementKind::Record(record) => record.layout.fields().iter().map(|f| f.ty.clone()).collect(),
+            _ => values_of.iter().filter_map(|ty| self.printed_type(ty)).collect(),
+        };
+        for wrong in Format::parse(&text).check(&types) {
+            let span = wrong
+                .argument
+                .and_then(|argument| args.get(argument + 1))
+                .map_or(usage.span, |arg| arg.span);
+            let message = format!("{}: {}", usage.name, wrong.wrong);
+            let hint = match (&wrong.wrong, values_of.get(wrong.argument.unwrap_or(usize::MAX))) {
+                (Wrong::Type { instead, .. }, Some(ty)) => {
+                    Some(format!("this is {}: write {instead}", self.describe(ty)))
+                }
+                (Wrong::TooFew { .. }, _) => {
+                    Some("a value stands behind the format for each of its conversions".to_owned())
+                }
+                (Wrong::TooMany { .. }, _) if text.contains('%') => Some(
+                    "each value has a conversion in the format: %d, %u, %x, %s, %c, %p, %r, …; %% is a percent sign"
+                        .to_owned(),
+                ),
+                _ => None,
+            };
+            self.report(Diagnostic::error(span, message).maybe_hint(hint));
         }
         Ok(made)
     }

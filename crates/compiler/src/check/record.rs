@@ -68,6 +68,9 @@ impl Checker<'_> {
 
     /// A record of this shape, if there is room for it.
     fn counted(&mut self, (layout, values): (Layout, Vec<Expr>), span: Span) -> Checked<Record> {
+        if self.writes_to_file() {
+            return Err(self.needs_a_session(span));
+        }
         if layout.max_size() > CAPACITY {
             let message = format!(
                 "this record could take {} bytes; there is room for {CAPACITY}",

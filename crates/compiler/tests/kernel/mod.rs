@@ -192,6 +192,7 @@ fn context(name: &str, program: ProgramKind, types: &Types) -> Context {
         },
         direct_loads: true,
         space: Space::Kernel,
+        seq_file: None,
         preemptible: false,
         dispatchers: kestrel_compiler::context::Dispatchers::default(),
     }

@@ -222,6 +222,7 @@ pub fn context() -> Context {
         },
         direct_loads: true,
         space: Space::Kernel,
+        seq_file: None,
         preemptible: false,
         dispatchers: kestrel_compiler::context::Dispatchers::default(),
     }

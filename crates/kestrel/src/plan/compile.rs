@@ -41,7 +41,8 @@ impl Hook {
 
     /// Way in which its code finds the handler that an event meets.
     fn choice(&self, strategy: &PlannedStrategy, plan: &Plan) -> HandlerChoice {
-        if strategy.mechanism.own_event().is_some() {
+        // A pinned program runs when there is no session any more.
+        if strategy.mechanism.own_event().is_some() || strategy.mechanism.pin().is_some() {
             return HandlerChoice::Always;
         }
         match (self.named_probe, &self.slot, self.handlers.as_slice()) {

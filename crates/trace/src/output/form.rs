@@ -5,6 +5,7 @@ use crate::aggregate::{Show, json_line, written};
 use crate::print::{self, JsonStyle, Style, Trailer, bpftrace_string, json, styled};
 use crate::symbol::Symbols;
 use crate::value::Value;
+use std::path::Path;
 
 /// Form of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +155,22 @@ impl<'s> Form<'s> {
             false if probes == 1 => "Attached 1 probe\n".to_owned(),
             false => format!("Attached {probes} probes\n"),
         }
+    }
+
+    /// The line that says where an iterator is pinned.
+    pub fn pinned(self, place: &Path) -> Vec<u8> {
+        let place = place.as_os_str().as_encoded_bytes();
+        let mut out = Vec::new();
+        if self.json {
+            out.extend_from_slice(b"{\"type\": \"pinned\", \"data\": {\"path\": ");
+            bpftrace_string(place, &mut out);
+            out.extend_from_slice(b"}}");
+        } else {
+            out.extend_from_slice(b"Program pinned to ");
+            out.extend_from_slice(place);
+        }
+        out.push(b'\n');
+        out
     }
 
     /// The line that says how many events were lost since the last such line.

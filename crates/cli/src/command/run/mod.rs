@@ -8,6 +8,7 @@ mod listing;
 mod message;
 mod modes;
 mod options;
+mod pins;
 mod read;
 mod recorded;
 mod verdict;
@@ -174,6 +175,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     // Who waits for the words that all is attached may go on at once: events must be let in by then.
     work.running.begin(&mut work.perform)?;
     work.attached(&plan, options)?;
+    pins::leave(work.running.session(), work.perform.form(), &mut work.out)?;
     if held.is_none() {
         work.walk()?;
     }

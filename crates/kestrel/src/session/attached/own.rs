@@ -6,9 +6,12 @@ use crate::session::maps::Generations;
 use kestrel_catalog::Result;
 use kestrel_catalog::attach::OnRequest;
 use kestrel_hook::hook::control::Control;
-use kestrel_kernel::bpf::TestRun;
+use kestrel_kernel::bpf::{Link, TestRun, pin, unpin};
+use kestrel_kernel::host::BPFFS_PLACE;
 use kestrel_trace::event::{EventClass, EventId};
 use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl Attached {
@@ -113,6 +116,37 @@ impl Session {
         let walks = self.hooks.iter().filter(is_walk);
         let walks = walks.map(|hook| hook.links.iterator_files());
         Ok(walks.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
+    /// Pins those of its iterators that are to outlive it; gives where, in source order. Without a session they hold nothing but their maps.
+    ///
+    /// # Errors
+    /// When a pin cannot be made, as where there is one already; none is left then.
+    pub fn pin_iterators(&self) -> Result<Vec<PathBuf>> {
+        let mut made: Vec<PathBuf> = Vec::new();
+        for hook in &self.hooks {
+            let Some(place) = hook.mechanism.as_ref().and_then(|it| it.pin()) else {
+                continue;
+            };
+            for link in hook.links.each() {
+                if let Err(error) = self.pin_one(link, place) {
+                    for place in &made {
+                        unpin(place)?;
+                    }
+                    return Err(error);
+                }
+                made.push(place.to_path_buf());
+            }
+        }
+        Ok(made)
+    }
+
+    fn pin_one(&self, link: &Link, place: &Path) -> Result<()> {
+        let host = self.host();
+        if place.starts_with(BPFFS_PLACE) {
+            host.mount_bpffs()?;
+        }
+        Ok(pin(link.as_fd(), place)?)
     }
 
     /// Names of the events that [`Session::fire`] fires: `begin`, `bench:lhist`, in the order of the program.

@@ -4,11 +4,13 @@
 //! otherwise; a precision and a blank say nothing; a sign is shown with numbers that have one. What is no conversion stands for itself.
 
 mod check;
+mod kernel;
 mod page_flags;
 mod parse;
 mod write;
 
 pub use check::{Mismatch, Wrong};
+pub use kernel::{KernelPart, KernelValue, NotTheKernels};
 
 use std::ops::Range;
 

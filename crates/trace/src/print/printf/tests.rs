@@ -1,7 +1,7 @@
 //! What bpftrace 0.27.1 prints, unless a row says otherwise.
 
-use super::{Format, Mismatch, Wrong};
-use crate::layout::{Base, Composite, CompositeKind, FieldType, Names};
+use super::{Format, KernelPart, KernelValue, Mismatch, Wrong};
+use crate::layout::{Base, Composite, CompositeKind, FieldType, Names, Space};
 use crate::print::{Style, raw};
 use crate::symbol::Symbols;
 use crate::value::Value;
@@ -234,4 +234,80 @@ mod properties {
             prop_assert_eq!(out, raw::to_bytes(&plain).into_owned());
         }
     }
+}
+
+#[test]
+fn formats_for_the_kernel() {
+    let parts = |text: &str, types: &[FieldType]| Format::parse(text).for_kernel(types);
+    let format = |format: &str, values: &[KernelValue]| KernelPart::Format {
+        format: format.to_owned(),
+        values: values.to_vec(),
+    };
+    let bytes = |bytes: &str| KernelPart::Bytes(bytes.as_bytes().to_vec());
+    let (number, string) = (KernelValue::Number, KernelValue::String);
+    let comm = FieldType::CharArray { size: 16 };
+    let (int, long) = (integer(4, true), integer(8, false));
+    // What follows a string is another call.
+    assert_eq!(
+        parts("%-16s:%5d %%\n", &[comm.clone(), int.clone()]).unwrap(),
+        [format("%-16s", &[string]), format(":%5d %%\n", &[number])]
+    );
+    assert_eq!(
+        parts(
+            "100%% %+d %lld %05u %lX %p %s",
+            &[
+                int.clone(),
+                int.clone(),
+                int.clone(),
+                long.clone(),
+                long.clone(),
+                long.clone()
+            ]
+        )
+        .unwrap(),
+        [format("100%% %+d %lld %05u %llX 0x%llx %llu", &[number; 6])]
+    );
+    let narrow = |bytes, signed| KernelValue::Narrow { bytes, signed };
+    assert_eq!(
+        parts("%hd %hhx", &[long.clone(), long.clone()]).unwrap(),
+        [format("%d %x", &[narrow(2, true), narrow(1, false)])]
+    );
+    // The kernel refuses a format that is not ASCII.
+    assert_eq!(
+        parts("µ %d%c.", &[int.clone(), int.clone()]).unwrap(),
+        [
+            bytes("µ "),
+            format("%d", &[number]),
+            KernelPart::Character,
+            bytes(".")
+        ]
+    );
+    let many = parts(&"%d,".repeat(13), &vec![int.clone(); 13]).unwrap();
+    assert_eq!(
+        many,
+        [
+            format(&["%d"; 12].join(","), &[number; 12]),
+            format(",%d,", &[number])
+        ]
+    );
+    assert_eq!(parts("text", &[]).unwrap(), [bytes("text")]);
+    let refused = |text: &str, ty: &FieldType| parts(text, std::slice::from_ref(ty)).unwrap_err().instead;
+    assert_eq!(refused("%#x", &int), Some("0x%x"));
+    assert_eq!(refused("%o", &int), Some("%llx"));
+    assert_eq!(refused("%20p", &int), Some("0x%016llx"));
+    assert_eq!(
+        refused("%s", &FieldType::Pointer { symbolic: true }),
+        Some("%lld")
+    );
+    assert_eq!(refused("%r", &FieldType::Buffer { max: 8 }), None);
+    assert_eq!(
+        refused(
+            "%s",
+            &FieldType::Stack {
+                space: Space::Kernel,
+                max: 4
+            }
+        ),
+        None
+    );
 }
