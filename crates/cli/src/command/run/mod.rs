@@ -11,6 +11,7 @@ mod options;
 mod pins;
 mod read;
 mod recorded;
+mod target;
 mod verdict;
 
 pub(crate) use bpftrace::main as as_bpftrace;
@@ -21,7 +22,6 @@ use crate::foreground::{Foreground, Work, detach};
 use crate::live::{Live, maps};
 use crate::output::losses::report_lost;
 use crate::selection::hold;
-use crate::targets::check_process;
 use failures::{Failed, Failures};
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(trace) = &options.trace {
         return recorded::run(options, trace);
     }
-    let target = target(options, &Host::default())?;
+    let target = target::target(options, &Host::default())?;
     let process = match &target {
         ProcessFilter::Processes(processes) => processes.first().copied(),
         _ => None,
@@ -236,30 +236,6 @@ fn formatted(options: &Options) -> Result<Exit, Failure> {
     })?;
     crate::screen::out().write_all(tidy.as_bytes())?;
     Ok(Exit::Done)
-}
-
-/// Most numbers of processes that Linux gives out.
-const MAX_PROCESSES: u64 = 1 << 22;
-
-/// The process that is probed.
-fn target(options: &Options, host: &Host) -> Result<ProcessFilter, Failure> {
-    let Some(word) = &options.pid else {
-        return Ok(ProcessFilter::All);
-    };
-    let wrong = |message: String| Err(Failure::new(Exit::Usage, message));
-    let digits = word.bytes().take_while(u8::is_ascii_digit).count();
-    match word.parse::<u64>() {
-        Ok(pid @ 1..=MAX_PROCESSES) => {
-            check_process(pid as u32, host)?;
-            Ok(ProcessFilter::Processes(vec![pid as u32]))
-        }
-        Ok(_) => wrong(format!("Pid out of range: {word}")),
-        Err(_) if word.parse::<i64>().is_ok() || digits == word.len() && digits > 0 => {
-            wrong(format!("Pid out of range: {word}"))
-        }
-        Err(_) if digits > 0 => wrong(format!("Failed to parse pid: invalid trailing bytes: {word}")),
-        Err(_) => wrong(format!("Failed to parse pid: invalid integer: {word}")),
-    }
 }
 
 /// Opens the output of the program: a file or standard output.
