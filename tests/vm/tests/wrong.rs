@@ -70,7 +70,7 @@ fn unknown_names_are_named() {
     fails(
         &record("fexit:vfs_read+4"),
         2,
-        &["fexit:vfs_read+4", "kprobe:FUNCTION+OFFSET"],
+        &["fexit:vfs_read+0x4", "kprobe:FUNCTION+OFFSET"],
     );
     fails(&record("nokind:vfs_read"), 2, &["nokind"]);
     fails(&record("nothing:*"), 2, &["nothing"]);
