@@ -312,8 +312,8 @@ pub struct Context {
     pub direct_loads: bool,
     /// The address space of a plain number (an argument, a register) when it is cast to a pointer.
     pub space: Space,
-    /// Where the program outlives its session, so that nobody reads records: the `struct seq_file` that the kernel writes what is printed to, as an expression over the fields, like
-    /// a field rule.
+    /// The `struct seq_file` of a pinned iterator, as an expression over the fields, like a field rule: printf and print are written there by the kernel, since
+    /// the program outlives its session and records have no reader.
     pub seq_file: Option<String>,
     /// Whether a writer can be preempted between reserve and commit (see FACTS on preemption; 6.13 system calls, fentry).
     pub preemptible: bool,

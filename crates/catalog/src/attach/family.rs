@@ -73,7 +73,7 @@ pub enum Runner<'a> {
     Kernel,
     /// The kernel, on CPUs that they are attached to one by one: those that come later have to be attached to.
     Cpus(&'a Counter),
-    /// The reading of a file: of a new one, which the session has to do, or, where there is a path, of the one that is pinned there, which others do once the session is over.
+    /// A read of an iterator's file: the session's own read of a new file, or, with a path, any process's read of the file that stays pinned there.
     File(Option<&'a Path>),
     /// The session itself, at an event of its own.
     Session(&'a OnRequest),

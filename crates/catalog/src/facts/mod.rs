@@ -283,7 +283,7 @@ impl Facts {
         self.preempt_count.get_or_init(look).is_some()
     }
 
-    /// From now on it is told which functions lie between tracepoints and their programs, for which symbols must be read.
+    /// Has [`Facts::dispatchers`] read the symbols of the kernel from now on: handlers keep stacks. It gives none before.
     pub fn learn_dispatchers(&self) {
         self.keeps_stacks.set(true);
     }

@@ -63,9 +63,9 @@ impl Checker<'_> {
         self.rule("(seq_file)", &rule, Type::U64, span)
     }
 
-    /// Refuses a record, which nobody would read.
+    /// Refuses a record, which has no reader once the session is over.
     pub(super) fn needs_a_session(&mut self, span: Span) -> super::checker::Reported {
-        let message = "a pinned iterator outlives this command, which would have to do this";
+        let message = "a pinned iterator outlives this command, which performs this while it runs";
         let hint =
             "it can count in maps, and print() and printf() numbers and strings, which the kernel writes";
         self.report(Diagnostic::error(span, message).hint(hint))

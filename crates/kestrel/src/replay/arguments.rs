@@ -138,10 +138,10 @@ mod tests {
             ("@[str(arg3 + arg0)] = count()", "arg3"),
         ];
         for (handler, values) in cases {
-            let told = refusal(handler);
+            let hint = refusal(handler);
             assert!(
-                told.contains(&format!("record(args, {values}) }}'")),
-                "{handler}: {told}"
+                hint.contains(&format!("record(args, {values}) }}'")),
+                "{handler}: {hint}"
             );
         }
     }

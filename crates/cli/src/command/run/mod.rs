@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let mut program = read::program(options, held.as_ref().map(PausedCommand::pid))?;
     if options.list {
-        // What is not here is said and not listed.
+        // A missing probe is a warning, and is not listed.
         if program.config.missing_probes == MissingProbes::Error {
             program.config.missing_probes = MissingProbes::Warn;
         }
@@ -161,7 +161,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     // It ends no program, whether or not it has handlers for it.
     work.signal = Some(UserSignal::first()?);
     if options.dry_run {
-        // What only looks whether a program could be attached is silent under bpftrace's name.
+        // `bpftrace --dry-run` prints nothing.
         if !options.as_bpftrace {
             work.attached(&plan, options)?;
         }
@@ -371,7 +371,7 @@ impl ProgramRun<'_> {
         Ok(())
     }
 
-    /// Detaches the session. Under bpftrace's name nothing is said of what goes on in the background: it would stand among the maps.
+    /// Detaches the session. Under bpftrace's name detaching in the background is not reported: the line would stand among the maps.
     fn detach(&mut self) {
         let session = self.running.session_mut();
         match self.options.as_bpftrace {

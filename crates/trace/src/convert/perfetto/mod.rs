@@ -496,7 +496,7 @@ mod tests {
         let cases: [&[&str]; 3] = [
             &["prev_pid", "prev_state", "next_pid"],
             &["prev_pid", "prev_state", "next_pid", "weight"],
-            // Without the next thread nobody can say what the CPU ran.
+            // Without the next thread it is not known what the CPU ran.
             &["prev_pid", "weight"],
         ];
         for (id, fields) in (1u16..).zip(cases) {

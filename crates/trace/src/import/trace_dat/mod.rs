@@ -227,7 +227,7 @@ fn open(file: File, length: u64) -> Result<Foreign, String> {
     })
 }
 
-/// The event of stacks, where any CPU's records begin with such. What cannot be read is said when it is read again.
+/// The event `kernel_stack`, if one is among the first records of any CPU. Errors are left to the reading of the records itself, which meets them again.
 fn stacks(stack: Option<StackEvent>, parts: &[Part], cpu: impl Fn(&Part) -> Cpu) -> Option<StackEvent> {
     stack.filter(|stack| {
         parts
