@@ -73,15 +73,15 @@ static void wait_for(const char *file) {
     usleep(10000);
 }
 
-/* A container: other users, mounts and process numbers, and another root, in that a program runs. */
-static int container(const char *folder, char *program, char *times) {
+/* A container: other users, mounts and process numbers, and another root, in which a program runs until a file is there. */
+static int container(const char *folder, char *program, char *times, char *file) {
   if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID))
     return 2;
   put("/proc/self/setgroups", "deny");
   put("/proc/self/uid_map", "0 0 1");
   put("/proc/self/gid_map", "0 0 1");
   if (!fork()) {
-    char *arguments[] = {program, "generated", times, 0};
+    char *arguments[] = {program, "generated", times, file, 0};
     if (chroot(folder) || chdir("/"))
       _exit(2);
     execv(program, arguments);
@@ -99,10 +99,12 @@ int main(int count, char **words) {
     return 2;
   if (!strcmp(how, "generated")) {
     generated(times);
+    if (count > 3) /* generated TIMES [FILE] */
+      wait_for(words[3]);
     return 0;
   }
-  if (!strcmp(how, "container")) /* container TIMES FOLDER PROGRAM */
-    return container(words[3], words[4], words[2]);
+  if (!strcmp(how, "container")) /* container TIMES FOLDER PROGRAM FILE */
+    return container(words[3], words[4], words[2], words[5]);
   if (!strcmp(how, "mangled")) {
     for (int i = 0; i < times; i++)
       open_shop();

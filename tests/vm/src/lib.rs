@@ -183,19 +183,19 @@ pub fn until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Makes `file`, for which a program waits, as soon as a Kestrel has the program's binary open: its names can be found from then on, whatever becomes of the process.
+/// Makes `file`, for which a program waits, as soon as a Kestrel has `path` open: the program's binary, or the root directory of its container. Names can be found through it from then on, whatever becomes of the process.
 ///
 /// # Panics
 /// When an older `file` cannot be removed; the thread as [`until`], or when it cannot make the file.
-#[must_use = "the thread says whether the binary was opened"]
-pub fn release_when_open(binary: &str, file: &str) -> thread::JoinHandle<()> {
+#[must_use = "the thread says whether the path was opened"]
+pub fn release_when_open(path: &str, file: &str) -> thread::JoinHandle<()> {
     if let Err(error) = fs::remove_file(file) {
         assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{file}: {error}");
     }
-    let (binary, file) = (binary.to_owned(), file.to_owned());
+    let (path, file) = (path.to_owned(), file.to_owned());
     thread::spawn(move || {
-        until(&format!("a kestrel that has {binary} open"), || {
-            is_open_in("kestrel", &binary)
+        until(&format!("a kestrel that has {path} open"), || {
+            is_open_in("kestrel", &path)
         });
         assert!(fs::write(&file, "").is_ok(), "cannot make {file}");
     })

@@ -127,7 +127,10 @@ fn libraries_are_found_by_name_and_wrong_names_are_answered() {
         ("uprobe:nowhere:f", "no program of this name in PATH"),
         ("uprobe:/etc/passwd:f", "/etc/passwd"),
         ("uprobe:calls", "uprobe:PATH:FUNCTION"),
-        ("uretprobe:calls:rust:calls::doubled+4", "without an offset"),
+        (
+            "uretprobe:calls:rust:calls::doubled+4",
+            "an offset is not allowed",
+        ),
         ("uprobe:calls:0x1", "calls:0x1"),
     ] {
         let run = trace(&format!("{event} {{ @ = count() }}"));

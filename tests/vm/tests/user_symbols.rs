@@ -163,8 +163,12 @@ fn generated_code_of_a_container_that_ended_keeps_its_names() {
         "3000",
         "/tmp/container",
         "/inner",
+        "/held",
     ];
+    // The container's root, through which its perf map is read.
+    let opened = release_when_open("/tmp/container", "/tmp/container/held");
     let (said, records) = recorded("/tmp/container.trace", &command);
+    opened.join().unwrap();
     assert_eq!(records.len(), 3000, "{said}");
     for record in &records {
         let frames = frames(record);
