@@ -37,7 +37,7 @@ pub fn modules(host: &Host) -> Result<Vec<String>> {
     let directory = std::fs::read_dir(host.path(DIRECTORY)).map_err(|_| missing(host))?;
     let names = directory.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut names: Vec<_> = names.filter(|name| name != "vmlinux").collect();
-    names.sort();
+    names.sort_unstable();
     Ok(names)
 }
 

@@ -102,7 +102,7 @@ impl Processes {
     /// The text of its file, by rising number.
     pub fn to_text(&self) -> String {
         let mut all: Vec<_> = self.names.iter().collect();
-        all.sort();
+        all.sort_unstable();
         let line = |(tid, name): (&u32, &String)| format!("{tid} {}\n", name.replace(['\n', '\r'], "?"));
         all.into_iter().map(line).collect()
     }

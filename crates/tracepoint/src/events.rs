@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 /// All events that the program's code emits, by group and name. An event that no code emits is not among them.
 pub fn events() -> Vec<&'static Event> {
     let mut events = key::emitters();
-    events.sort_by_key(|event| (event.group(), event.name()));
+    events.sort_unstable_by_key(|event| (event.group(), event.name()));
     events.dedup_by(|a, b| core::ptr::eq(*a, *b));
     events
 }

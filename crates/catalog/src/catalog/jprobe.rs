@@ -224,7 +224,7 @@ fn copies(catalog: &Catalog, name: &str) -> Vec<String> {
         (other && !rest.ends_with(".cold")).then(|| symbol.to_owned())
     };
     let mut found: Vec<String> = symbols.functions().filter_map(|s| copy(s.name)).collect();
-    found.sort();
+    found.sort_unstable();
     found.dedup();
     found
 }

@@ -324,7 +324,7 @@ impl UserProbe {
             (site.to_string(), Some(offset))
         };
         let mut all: Vec<_> = places.into_iter().map(named).collect();
-        all.sort();
+        all.sort_unstable();
         // Functions of one name are one event at several places.
         all.dedup_by(|one, other| one.0 == other.0);
         all

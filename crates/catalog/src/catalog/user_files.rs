@@ -37,7 +37,7 @@ pub(super) fn files(catalog: &Catalog, path: &str) -> Result<Vec<String>> {
     };
     let parts: Vec<&str> = parts.split('/').collect();
     expand(&start, &parts, &mut found);
-    found.sort();
+    found.sort_unstable();
     match found.is_empty() {
         false => Ok(found),
         true => Err(Error::Object {
@@ -90,7 +90,7 @@ fn expand(folder: &str, parts: &[&str], found: &mut Vec<String>) {
     let names = read.into_iter().flatten().flatten();
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<String> = names.filter(|name| glob.matches(name)).collect();
-    names.sort();
+    names.sort_unstable();
     for name in names {
         go_on(format!("{folder}{name}"));
     }

@@ -77,7 +77,7 @@ fn in_directory(directory: &Path, name: &str) -> Option<PathBuf> {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     let mut versions: Vec<String> = names.filter(is_version).collect();
-    versions.sort_by(|one, other| (one.len(), one).cmp(&(other.len(), other)));
+    versions.sort_unstable_by(|one, other| (one.len(), one).cmp(&(other.len(), other)));
     versions
         .into_iter()
         .map(|name| directory.join(name))

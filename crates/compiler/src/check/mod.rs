@@ -68,7 +68,7 @@ pub use parameter::parameters;
 
 use crate::context::Context;
 use crate::lang::ast::Probe;
-use crate::lang::diag::{Diagnostic, has_errors};
+use crate::lang::diag::{Diagnostic, has_errors, sort_by_place};
 use checker::{Checker, keep_worst};
 use globals::Globals;
 use statement::as_written;
@@ -151,7 +151,7 @@ fn check_once(
         .iter()
         .map(|r| Diagnostic::warning(place, r.clone()));
     found.extend(remarks);
-    found.sort_by_key(|d| d.span.start);
+    sort_by_place(&mut found);
     keep_worst(&mut found);
     let wrong = has_errors(&found) || paired.is_err();
     if shared.shapes != globals.shapes {

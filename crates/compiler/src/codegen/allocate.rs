@@ -281,7 +281,7 @@ impl<'a> Problem<'a> {
             .filter(|v| !self.free[*v as usize])
             .filter_map(|v| self.live.ranges[v as usize].map(|range| (range, Vreg(v))))
             .collect();
-        todo.sort_by_key(|(range, v)| (range.start, v.0));
+        todo.sort_unstable_by_key(|(range, v)| (range.start, v.0));
         for (_, v) in todo {
             self.settle(&mut scan, v, ALL & !self.lost_during(v));
         }
@@ -316,7 +316,7 @@ impl<'a> Problem<'a> {
         match best {
             Some((price, reg)) if price < self.worth(v) => {
                 let mut losers: Vec<Vreg> = scan.in_the_way(reg, stretches).collect();
-                losers.sort_by_key(|w| (self.live.ranges[w.0 as usize].map(|r| r.start), *w));
+                losers.sort_unstable_by_key(|w| (self.live.ranges[w.0 as usize].map(|r| r.start), *w));
                 losers.dedup();
                 for loser in losers {
                     scan.move_out(loser, reg);

@@ -22,6 +22,11 @@ pub struct Label {
     pub message: String,
 }
 
+/// Sorts diagnostics by their places; those of one place keep their order.
+pub fn sort_by_place(found: &mut [Diagnostic]) {
+    found.sort_by_key(|diagnostic| diagnostic.span.start);
+}
+
 /// A diagnostic: one finding about a source text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -329,7 +334,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             (distance <= tolerance || contains).then_some((distance, candidate))
         })
         .collect();
-    near.sort();
+    near.sort_unstable();
     near.dedup();
     near.into_iter().take(3).map(|(_, candidate)| candidate).collect()
 }

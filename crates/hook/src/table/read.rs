@@ -7,7 +7,7 @@ use crate::hook::control::{MAX_BUFFERS, MAX_PARAMETERS, MAX_TABLES};
 use crate::hook::owner::Owner;
 use kestrel_compiler::check::{globals::Parameter, parameters};
 use kestrel_compiler::lang::ast::{Buffer, Expr, ExprKind, Item, Probe, Script, Span, Spanned, Table};
-use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean};
+use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean, sort_by_place};
 use kestrel_compiler::lang::parse_table_file;
 
 /// Most keys that the maps of a file may have: they are made before they are used.
@@ -36,7 +36,7 @@ pub fn read(text: &str, file_name: &str) -> (TableFile, Vec<Diagnostic>) {
     reader.owners(&parameters);
     reader.whole(text);
     let mut found = reader.found;
-    found.sort_by_key(|d| d.span.start);
+    sort_by_place(&mut found);
     let file = TableFile {
         name: file_name.to_owned(),
         text: text.into(),

@@ -1,7 +1,7 @@
 //! Findings of planning about a text: each once, those about many events with a list of the events.
 
 use kestrel_compiler::lang::ast::{Probe, Span};
-use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_compiler::lang::diag::{Diagnostic, sort_by_place};
 use std::collections::HashMap;
 
 /// Findings about one text.
@@ -72,13 +72,13 @@ impl Findings {
     /// The warnings by their places, or all errors.
     pub(super) fn finish(mut self) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
         if !self.errors.is_empty() {
-            self.errors.sort_by_key(|d| d.span.start);
+            sort_by_place(&mut self.errors);
             return Err(self.errors);
         }
         let remarks = self.remarks.into_iter();
         self.warnings
             .extend(remarks.map(|(diagnostic, events)| with_events(diagnostic, &events)));
-        self.warnings.sort_by_key(|d| d.span.start);
+        sort_by_place(&mut self.warnings);
         Ok(self.warnings)
     }
 }

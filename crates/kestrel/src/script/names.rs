@@ -138,7 +138,7 @@ fn hierarchies(mounts: &str) -> Vec<Hierarchy> {
             all.push(Hierarchy { name, root });
         }
     }
-    all.sort_by(|a, b| (a.name != "unified", &a.name).cmp(&(b.name != "unified", &b.name)));
+    all.sort_unstable_by(|a, b| (a.name != "unified", &a.name).cmp(&(b.name != "unified", &b.name)));
     all
 }
 

@@ -383,7 +383,7 @@ impl Perform {
     pub fn maps(&mut self, maps: &mut dyn ProgramMaps) -> Result<()> {
         let mut snapshots = maps.all()?;
         snapshots.retain(|snapshot| !snapshot.is_empty());
-        snapshots.sort_by(|a, b| a.ty.name.cmp(&b.ty.name));
+        snapshots.sort_unstable_by(|a, b| a.ty.name.cmp(&b.ty.name));
         self.out.extend_from_slice(self.form().end().as_bytes());
         self.snapshots(snapshots, 0, 1);
         Ok(())

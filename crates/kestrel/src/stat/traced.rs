@@ -326,7 +326,7 @@ fn names(plan: &Plan, handler: &str) -> Vec<String> {
     let mut names: Vec<String> = of_text
         .flat_map(|hook| hook.instances.iter().map(|instance| instance.name.clone()))
         .collect();
-    names.sort();
+    names.sort_unstable();
     names.dedup();
     names
 }

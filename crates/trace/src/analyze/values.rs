@@ -55,7 +55,7 @@ impl Values {
             count,
         };
         let mut rows: Vec<Count> = self.counts.into_iter().map(row).collect();
-        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let mut rows = largest_first(rows);
         if self.others > 0 {
             rows.push(Count {

@@ -218,7 +218,7 @@ impl Signatures {
             .iter()
             .map(|(key, it)| (*key, it.as_ref()))
             .collect();
-        all.sort_by_key(|(key, _)| *key);
+        all.sort_unstable_by_key(|(key, _)| *key);
         all.into_iter()
             .map(|((_, number), signature)| (number, signature))
     }

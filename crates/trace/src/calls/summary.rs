@@ -113,7 +113,9 @@ impl Summary {
             .into_iter()
             .map(|(id, group)| {
                 let mut rows: Vec<Row> = group.rows.into_values().collect();
-                rows.sort_by(|a, b| (b.total_ns, b.calls, &a.call).cmp(&(a.total_ns, a.calls, &b.call)));
+                rows.sort_unstable_by(|a, b| {
+                    (b.total_ns, b.calls, &a.call).cmp(&(a.total_ns, a.calls, &b.call))
+                });
                 Group {
                     id,
                     pid: id.map(|_| group.pid),
@@ -123,7 +125,7 @@ impl Summary {
                 }
             })
             .collect();
-        groups.sort_by_key(|group| (std::cmp::Reverse(group.calls()), group.id));
+        groups.sort_unstable_by_key(|group| (std::cmp::Reverse(group.calls()), group.id));
         groups
     }
 }

@@ -71,7 +71,7 @@ impl Changes {
     /// The text of its file, by rising number.
     pub fn to_text(&self) -> String {
         let mut all: Vec<_> = self.threads.iter().collect();
-        all.sort_by_key(|(tid, _)| **tid);
+        all.sort_unstable_by_key(|(tid, _)| **tid);
         let lines = all.into_iter().flat_map(|(tid, thread)| {
             let names = thread.names.iter();
             names.map(move |(from_ns, name)| format!("{tid} {from_ns} {}\n", name.replace(['\n', '\r'], "?")))

@@ -29,7 +29,7 @@ pub fn folded(tree: &CallTree) -> Vec<String> {
         _ = write!(line, " {weight}");
         lines.push(line);
     }
-    lines.sort();
+    lines.sort_unstable();
     lines
 }
 

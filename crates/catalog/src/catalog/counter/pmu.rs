@@ -121,7 +121,7 @@ impl Unit<'_> {
         let Some((word, bits)) = placed else {
             let mut all = self.names("events");
             all.extend(self.names("format"));
-            all.sort();
+            all.sort_unstable();
             let near = nearest(name, all.iter().map(String::as_str));
             let near = match near.is_empty() {
                 true => all,
@@ -181,7 +181,7 @@ fn names(host: &Host, folder: &str) -> Vec<String> {
         .flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names.filter(|name| !name.contains('.')).collect();
-    names.sort();
+    names.sort_unstable();
     names
 }
 

@@ -155,7 +155,7 @@ impl Resolved {
 /// All that the kernel lists, in the order of their names.
 fn listed(catalog: &Catalog) -> Result<Vec<EventName>> {
     let mut events = catalog.tracefs()?.events()?;
-    events.sort_by(|a, b| (&a.group, &a.name).cmp(&(&b.group, &b.name)));
+    events.sort_unstable_by(|a, b| (&a.group, &a.name).cmp(&(&b.group, &b.name)));
     Ok(events)
 }
 

@@ -22,7 +22,7 @@ impl Failures {
                 new.push((key, Failed { failure, times }));
             }
         }
-        new.sort_by_key(|(key, _)| *key);
+        new.sort_unstable_by_key(|(key, _)| *key);
         new.into_iter().map(|(_, failed)| failed).collect()
     }
 }

@@ -79,7 +79,7 @@ impl Files for ScriptFiles<'_> {
         files.retain(|path| {
             path.is_file() && matches!(path.extension(), Some(end) if end == "bt" || end == "h")
         });
-        files.sort();
+        files.sort_unstable();
         files.iter().map(|path| read(path)).collect()
     }
 

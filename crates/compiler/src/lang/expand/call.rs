@@ -115,7 +115,7 @@ impl Expander<'_> {
 
     fn wrong_count(&mut self, all: &[&Macro], count: usize, span: Span) -> Expr {
         let mut counts: Vec<String> = all.iter().map(|one| one.parameters.len().to_string()).collect();
-        counts.sort();
+        counts.sort_unstable();
         counts.dedup();
         let name = all.first().map_or("", |one| &one.name.node);
         let plural = if counts == ["1"] { "" } else { "s" };

@@ -18,7 +18,7 @@ pub use option::NamedOption;
 
 use super::ast::{Definition, Item, Script};
 use super::config::Config;
-use super::diag::Diagnostic;
+use super::diag::{Diagnostic, sort_by_place};
 use super::parse::FINDINGS;
 use super::source::Sources;
 use macros::Macros;
@@ -90,7 +90,7 @@ pub fn expand(name: &str, text: &str, config: Config, inputs: &Inputs<'_>) -> Ex
         unknown,
     } = expander.finish();
     expanded.found.extend(found);
-    expanded.found.sort_by_key(|diagnostic| diagnostic.span.start);
+    sort_by_place(&mut expanded.found);
     // One call of a macro can be wrong in the same way many times.
     expanded.found.dedup();
     expanded.found.truncate(FINDINGS);

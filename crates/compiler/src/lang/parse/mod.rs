@@ -12,7 +12,7 @@ mod type_name;
 pub use type_name::is_type_word;
 
 use super::ast::{Expr, Probe, Script, Span, Spanned};
-use super::diag::Diagnostic;
+use super::diag::{Diagnostic, sort_by_place};
 use super::lexer::{DefinedNames, Include, Lexer, Token, TokenKind, span};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -237,7 +237,7 @@ impl<'a> Parser<'a> {
     }
 
     fn finish(mut self) -> Vec<Diagnostic> {
-        self.found.sort_by_key(|d| d.span.start);
+        sort_by_place(&mut self.found);
         self.found.truncate(FINDINGS);
         self.found
     }

@@ -4,6 +4,7 @@
 use super::{HandlerState, State, VERSION};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
+use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -90,27 +91,33 @@ impl State {
 
     fn from_json(bytes: &[u8]) -> std::result::Result<Self, String> {
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        let value: serde_json::Value =
-            serde_json::from_slice(&bytes[..end]).map_err(|error| error.to_string())?;
-        match value.get("version").and_then(serde_json::Value::as_u64) {
-            Some(version) if version == u64::from(VERSION) => {
-                let mut state: Self = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        let bytes = &bytes[..end];
+        let origin: Origin = read(bytes)?;
+        match origin.version {
+            Some(VERSION) => {
+                let mut state: Self = read(bytes)?;
                 state.take_sources()?;
                 Ok(state)
             }
-            Some(other) => {
-                let tracer = value
-                    .get("tracer")
-                    .and_then(serde_json::Value::as_str)
-                    .unwrap_or("?");
-                Err(format!(
-                    "it was made by Kestrel {tracer}, whose sessions are of version {other}; this is {}, of version {VERSION}",
-                    env!("CARGO_PKG_VERSION")
-                ))
-            }
+            Some(other) => Err(format!(
+                "it was made by Kestrel {}, whose sessions are of version {other}; this is {}, of version {VERSION}",
+                origin.tracer.as_deref().unwrap_or("?"),
+                env!("CARGO_PKG_VERSION")
+            )),
             None => Err("it has no version".to_owned()),
         }
     }
+}
+
+/// Which Kestrel wrote a state, and in which version: readable whatever the rest of it is.
+#[derive(Deserialize)]
+struct Origin {
+    version: Option<u32>,
+    tracer: Option<String>,
+}
+
+fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> std::result::Result<T, String> {
+    serde_json::from_slice(bytes).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ fn buffers(env: &Block) -> Result<Vec<BufferInfo>> {
             None => return env.fail(format!("{key} does not describe a buffer")),
         }
     }
-    all.sort_by_key(|buffer| buffer.number);
+    all.sort_unstable_by_key(|buffer| buffer.number);
     Ok(all)
 }
 

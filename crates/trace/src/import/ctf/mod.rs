@@ -56,7 +56,7 @@ pub(super) fn traces_under(path: &Path) -> Vec<PathBuf> {
             }
         }
     }
-    found.sort();
+    found.sort_unstable();
     found
 }
 
@@ -163,7 +163,7 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
         });
     }
     // A thread's name can change: what the earliest switch says is nearest to the records before all switches, and what contexts say is the records' own.
-    ran_first.sort();
+    ran_first.sort_unstable();
     for RanFirst { thread, name, .. } in ran_first {
         if !name.is_empty() && processes.name(thread, thread).is_none() {
             processes.insert(thread, name);
@@ -238,6 +238,6 @@ fn stream_names(folder: &Folder) -> io::Result<Vec<String>> {
             names.push(name);
         }
     }
-    names.sort();
+    names.sort_unstable();
     Ok(names)
 }
