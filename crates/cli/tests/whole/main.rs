@@ -19,6 +19,7 @@ mod replay;
 mod right;
 mod run;
 mod run_attaching;
+mod run_casts;
 mod run_language;
 mod run_options;
 mod run_stacks;

@@ -43,6 +43,7 @@ mod field;
 mod fold;
 pub mod globals;
 mod holding;
+mod implicit_cast;
 mod map;
 mod memory;
 mod name;

@@ -167,13 +167,15 @@ impl Shapes {
         has(Clearing::Cleared) || has(Clearing::ClearedAtEnd) && has(Clearing::UsedAtEnd)
     }
 
-    /// Notes the type of a value that is stored in a map.
-    pub(super) fn notes_stored(&mut self, map: &str, ty: Type) {
+    /// Notes the type of a value that is stored in a map; gives the type of all values stored there so far.
+    pub(super) fn notes_stored(&mut self, map: &str, ty: Type) -> Type {
         let shape = self.maps.entry(map.to_owned()).or_default();
-        shape.narrow_value = Some(match &shape.narrow_value {
+        let joined = match &shape.narrow_value {
             Some(known) => join(known, &ty).unwrap_or_else(|| known.clone()),
             None => ty,
-        });
+        };
+        shape.narrow_value = Some(joined.clone());
+        joined
     }
 }
 

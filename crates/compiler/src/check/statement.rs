@@ -394,12 +394,14 @@ impl Checker<'_> {
             Some(id) => {
                 if op.is_none() {
                     self.fits_declaration(id, written, &value.ty)?;
+                    self.warn_of_implicit_cast(&value, &self.variable_type(id));
                 }
                 self.set(id, value)
             }
             None => {
                 let ty = self.holding(&value, false)?;
                 let id = self.new_variable(name, ty, target.span);
+                self.warn_of_implicit_cast(&value, &self.variable_type(id));
                 self.set(id, value)
             }
         }
@@ -445,6 +447,7 @@ impl Checker<'_> {
                 }
                 if let (Some(literal), Some(value)) = (literal, &value) {
                     self.fits_declaration(id, literal, &value.ty)?;
+                    self.warn_of_implicit_cast(value, &ty);
                 }
                 let value = match value {
                     Some(value) => value,
@@ -470,7 +473,10 @@ impl Checker<'_> {
         };
         let id = self.new_variable(&name.node, ty, name.span);
         match value {
-            Some(value) => self.set(id, value),
+            Some(value) => {
+                self.warn_of_implicit_cast(&value, &self.variable_type(id));
+                self.set(id, value)
+            }
             None => Ok(StatementKind::Block(Vec::new())),
         }
     }

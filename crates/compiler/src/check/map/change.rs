@@ -138,7 +138,10 @@ impl Checker<'_> {
         }
         // The map holds numbers in 8 bytes; the narrow type is what `sizeof` and messages say of it.
         let narrow = self.holding(&ternary_as_string(stored.clone()), false)?;
-        self.globals.shapes.notes_stored(name, narrow);
+        let held = self.globals.shapes.notes_stored(name, narrow);
+        if let MapChange::Set(value) = &change {
+            self.warn_of_implicit_cast(value, &held);
+        }
         // In scripts a bool is no integer.
         let scripts = self.globals.infers_types;
         let class = |ty: &Type| (ty.is_scalar(), ty.is_string(), scripts && *ty == Type::Bool);

@@ -4,7 +4,7 @@ use super::content::{scalar_type, string_size};
 use crate::check::checker::{Checked, Checker, Reported};
 use crate::check::shape::{is_function_number, join};
 use crate::check::tree::{Expr, ExprKind, Intrinsic, Pointer, Type};
-use crate::check::value::{is_literal, room, widened};
+use crate::check::value::{room, widened};
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::aggregate::MapType;
@@ -112,10 +112,11 @@ impl Checker<'_> {
             .iter()
             .zip(&narrow)
             .map(|(known, own)| join(known, own).unwrap_or_else(|| known.clone()));
-        shape.narrow = Some(match expected.len() == narrow.len() {
+        let held: Vec<Type> = match expected.len() == narrow.len() {
             true => wider.collect(),
             false => expected.clone(),
-        });
+        };
+        shape.narrow = Some(held.clone());
         let joined: Vec<Type> = match &shape.keys {
             Some(known) if known.len() == own.len() => known
                 .iter()
@@ -127,6 +128,9 @@ impl Checker<'_> {
             None => own,
         };
         shape.keys = Some(joined.clone());
+        for (key, held) in keys.iter().zip(&held) {
+            self.warn_of_implicit_cast(key, held);
+        }
         let mut fitted = (Vec::new(), Vec::new());
         for ((ty, key), joined) in types.into_iter().zip(keys).zip(joined) {
             let key = match joined.is_string() {
@@ -262,9 +266,9 @@ fn key_type(key: &Expr) -> Type {
 
 /// The smallest type that a key has.
 fn narrow_type(key: &Expr) -> Type {
-    match is_literal(key) {
-        true => key.ty.clone(),
-        false => key_type(key),
+    match &key.ty {
+        Type::Integer { .. } => key.ty.clone(),
+        _ => key_type(key),
     }
 }
 
