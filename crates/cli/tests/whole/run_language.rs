@@ -522,3 +522,44 @@ fn fields_of_a_tracepoint_are_a_value() {
     let run = place.run(&["run", "-q", "-c", "perl calls.pl", "-e", program]);
     assert!(run.succeeds().out.starts_with("(5, 0)\n"));
 }
+
+#[test]
+fn blocks_that_end_before_their_value_are_warned_of_and_run() {
+    needs_tracing!();
+    for program in [
+        "$x = { print(1); exit(); 5 }; print($x)",
+        "print({ print(1); exit(); \"abc\" })",
+        "print(({ print(1); return; (1, 2) }).0)",
+        "@x[{ print(1); exit(); 2 }] = 5",
+    ] {
+        let run = run(&format!("begin {{ {program}; }} interval:ms:50 {{ exit(); }}")).succeeds();
+        assert_eq!(
+            run.out.lines().collect::<Vec<_>>().join("\n").trim(),
+            "1",
+            "{program}: {}",
+            run.err
+        );
+        assert!(
+            run.err.contains("warning: Unreachable expression"),
+            "{program}: {}",
+            run.err
+        );
+    }
+}
+
+#[test]
+fn tuples_that_are_computed_have_members() {
+    needs_tracing!();
+    assert_eq!(
+        printed("begin { print(({ $a = 1; ($a, (\"abc\", 7)) }).1.0); exit(); }"),
+        "abc"
+    );
+    assert_eq!(
+        printed("begin { print((pid > 0 ? (1, \"b\") : (3, \"c\")).1); exit(); }"),
+        "b"
+    );
+    assert_eq!(
+        printed("begin { $x = { $a = 5; (a = $a, b = \"q\") }.b; print($x); exit(); }"),
+        "q"
+    );
+}

@@ -157,6 +157,21 @@ impl Checker<'_> {
         }
     }
 
+    /// A member of any tuple: one that is computed (`({ …; (1, 2) }).0`) is kept first.
+    pub(crate) fn part_of_tuple(&mut self, tuple: &Expr, place: usize, span: Span) -> Option<Expr> {
+        if let Some(part) = self.tuple_part(tuple, place, span) {
+            return Some(part);
+        }
+        let (first, kept) = self.kept_first(tuple)?;
+        let part = self.tuple_part(&kept, place, span)?;
+        let ty = part.ty.clone();
+        let kind = ExprKind::Sequence {
+            statements: vec![first],
+            value: Box::new(part),
+        };
+        Some(Expr::new(kind, ty, span))
+    }
+
     /// `(a, b)`, `(x = a, y = b)`.
     pub(crate) fn tuple(&mut self, parts: Vec<(String, Expr)>, span: Span) -> Checked<Expr> {
         let mut members = Vec::new();

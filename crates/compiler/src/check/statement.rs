@@ -33,7 +33,7 @@ impl Checker<'_> {
     pub(super) fn block(&mut self, block: &Block) -> Vec<Statement> {
         self.scopes.push(HashMap::new());
         let mut all = Vec::new();
-        if let Some(unreachable) = unreachable(block) {
+        if let Some(unreachable) = unreachable(&block.statements) {
             let message = "Unreachable statement";
             self.report(Diagnostic::warning(unreachable.span, message));
         }
@@ -342,6 +342,12 @@ impl Checker<'_> {
         for statement in &block.statements {
             let _reported = self.statement(statement, &mut statements);
         }
+        if let Some(value) = &block.value
+            && block.statements.iter().any(leaves)
+        {
+            let message = "Unreachable expression: what stands before it leaves the block";
+            self.report(Diagnostic::warning(value.span, message));
+        }
         let value = match &block.value {
             Some(value) => self.expression(value),
             None => Err(self.error(
@@ -510,15 +516,19 @@ impl Checker<'_> {
     }
 }
 
-/// The first statement of a block that is never reached: it follows one that leaves the block.
-fn unreachable(block: &Block) -> Option<&ast::Statement> {
-    let leaves = |statement: &ast::Statement| match &statement.kind {
+/// The first statement that is never reached: it follows one that leaves the block.
+fn unreachable(statements: &[ast::Statement]) -> Option<&ast::Statement> {
+    let place = statements.iter().position(leaves)?;
+    statements.get(place + 1)
+}
+
+/// Whether a statement leaves its block.
+fn leaves(statement: &ast::Statement) -> bool {
+    match &statement.kind {
         Written::Return(_) | Written::Break | Written::Continue => true,
         Written::Expr(expr) => {
             matches!(&expr.kind, Kind::Call { name, .. } if name.node == builtin::EXIT.name)
         }
         _ => false,
-    };
-    let place = block.statements.iter().position(leaves)?;
-    block.statements.get(place + 1)
+    }
 }

@@ -149,7 +149,7 @@ impl Checker<'_> {
                     member.name == name.node || earlier_name(&member.name) == Some(&name.node)
                 }),
             };
-            let part = place.and_then(|place| self.tuple_part(&base, place, span));
+            let part = place.and_then(|place| self.part_of_tuple(&base, place, span));
             return part.ok_or_else(|| {
                 let message = format!("{} has no member \"{}\"", self.describe(&base.ty), name.node);
                 let names = ty

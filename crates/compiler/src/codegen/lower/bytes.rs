@@ -147,7 +147,7 @@ impl Lower<'_> {
                 Ok(Bytes::of_slot(slot))
             }
             ExprKind::Sequence { statements, value } => {
-                self.statements(statements)?;
+                self.before_value(statements)?;
                 self.stage(value, limit)
             }
             ExprKind::Ternary {
@@ -208,7 +208,7 @@ impl Lower<'_> {
     ) -> Result<(), Error> {
         let (bytes, has) = match &text.kind {
             ExprKind::Sequence { statements, value } => {
-                self.statements(statements)?;
+                self.before_value(statements)?;
                 return self.string_into(value, slot, offset, size);
             }
             ExprKind::ConstantBytes(known) => {

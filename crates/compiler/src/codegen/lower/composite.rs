@@ -60,7 +60,7 @@ impl Lower<'_> {
     /// Writes a value to `size` bytes of a frame object from `offset` on; zeroes fill the rest.
     pub(super) fn put(&mut self, value: &Expr, slot: Slot, offset: u32, size: u32) -> Result<(), Error> {
         if let ExprKind::Sequence { statements, value } = &value.kind {
-            self.statements(statements)?;
+            self.before_value(statements)?;
             return self.put(value, slot, offset, size);
         }
         if value.ty.is_scalar() {

@@ -433,6 +433,16 @@ impl Lower<'_> {
         Ok(())
     }
 
+    /// The statements of a block that has a value. One that ends the handler leaves the value to a place that nothing reaches.
+    fn before_value(&mut self, statements: &[Statement]) -> Result<(), Error> {
+        self.statements(statements)?;
+        if self.b.is_ended() {
+            let unreached = self.b.block();
+            self.b.switch_to(unreached);
+        }
+        Ok(())
+    }
+
     fn statement(&mut self, statement: &Statement) -> Result<(), Error> {
         match &statement.kind {
             StatementKind::Set { variable, value } => self.set_variable(*variable, value, statement.span)?,

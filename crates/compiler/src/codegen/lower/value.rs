@@ -139,7 +139,7 @@ impl Lower<'_> {
                 Ok(self.b.slot_address(slot, 0))
             }
             ExprKind::Sequence { statements, value } => {
-                self.statements(statements)?;
+                self.before_value(statements)?;
                 self.value_here(value)
             }
             ExprKind::MapValue(place) => self.map_scalar(place),
