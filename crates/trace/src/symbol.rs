@@ -96,9 +96,15 @@ impl Symbols {
                 module,
             });
         }
-        table.entries.sort_by_key(|entry| entry.address);
-        table.fill_sizes();
+        table.sort();
         table
+    }
+
+    /// Brings the entries into their order. A function of its own: [`Symbols::new`] exists once for each kind of list.
+    #[inline(never)]
+    fn sort(&mut self) {
+        self.entries.sort_by_key(|entry| entry.address);
+        self.fill_sizes();
     }
 
     fn module(&mut self, name: &str) -> u32 {

@@ -15,6 +15,7 @@ use kestrel_trace::print::wall_time;
 use kestrel_trace::print::{are, counted, shown, thousands};
 use kestrel_trace::recover::{self, Findings, Recovered, Session};
 use serde::Serialize;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -61,11 +62,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let given = options.metadata.as_deref().map(directory::open).transpose()?;
     let given = given.as_ref().map(|trace| trace.reader.info());
     let Some(path) = &options.image else {
-        let image = Image::live(LiveMemory::open()?).map_err(|why| unreadable("this kernel", &why))?;
+        let memory: Box<dyn ReadAt> = Box::new(LiveMemory::open()?);
+        let image = Image::live(memory).map_err(|why| unreadable("this kernel", &why))?;
         return recover_all(&image, "this kernel", given, &output, options.format);
     };
     let name = path.display().to_string();
-    let image = Image::open(path).map_err(|why| match path.is_dir() {
+    let opened = File::open(path).map_err(image::Unreadable::from);
+    let image = opened.and_then(|file| Image::new(Box::new(file) as Box<dyn ReadAt>));
+    let image = image.map_err(|why| match path.is_dir() {
         true => unreadable(&name, &why)
             .hint("`kestrel print DIR` and `kestrel report DIR` read what a killed recorder left"),
         false => unreadable(&name, &why),
@@ -86,9 +90,12 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
+/// Bytes of an image: of a file, or of the running kernel.
+type AnyImage = Image<Box<dyn ReadAt>>;
+
 /// Searches an image and writes each session that is in it.
-fn recover_all<R: ReadAt>(
-    image: &Image<R>,
+fn recover_all(
+    image: &AnyImage,
     name: &str,
     given: Option<&TraceInfo>,
     output: &Path,
@@ -134,7 +141,7 @@ struct RecoveredJson<'a> {
     unexplained: &'a [recover::Unexplained],
 }
 
-fn save<R: ReadAt>(image: &Image<R>, findings: &Findings, output: &Path) -> Result<Vec<Recovered>, Failure> {
+fn save(image: &AnyImage, findings: &Findings, output: &Path) -> Result<Vec<Recovered>, Failure> {
     let total = findings.sessions.iter().map(Session::packets).sum();
     let mut bar = progress::bar("writing");
     let mut before = 0;

@@ -76,7 +76,7 @@ impl FullScreen {
     }
 
     /// Draws the view; only what has changed is written to the terminal.
-    pub(super) fn draw(&mut self, view: &mut impl View) -> Result<(), Failure> {
+    pub(super) fn draw(&mut self, view: &mut dyn View) -> Result<(), Failure> {
         let drawn = self.screen.draw(|frame| view.draw(frame));
         drawn.map_err(|error| failure("draw on", &error))?;
         Ok(())

@@ -36,7 +36,7 @@ pub(crate) enum AfterKey {
 }
 
 /// Fills the terminal with a view until a key or a signal ends it. Whatever happens, the terminal is given back as it was before this returns.
-pub(crate) fn fill(view: &mut impl View) -> Result<(), Failure> {
+pub(crate) fn fill(view: &mut dyn View) -> Result<(), Failure> {
     let mut screen = FullScreen::enter()?;
     let mut next = Some(Instant::now());
     loop {

@@ -84,7 +84,7 @@ pub fn json(counts: &[u64], buckets: Buckets) -> Json {
     let mut text = Vec::new();
     json_text(counts, buckets, 1, &mut text);
     // `json_text` writes valid JSON, so parsing it cannot fail.
-    serde_json::from_slice(&text).unwrap_or_default()
+    serde_json::from_str(&String::from_utf8_lossy(&text)).unwrap_or_default()
 }
 
 /// Appends the buckets of a histogram as JSON, each count divided by `div`.

@@ -18,7 +18,7 @@ pub fn json(snapshot: &Snapshot, symbols: &Symbols) -> Json {
     };
     object(snapshot, show, symbols, &mut line);
     // What was written just now is valid JSON.
-    serde_json::from_slice(&line).unwrap_or_default()
+    serde_json::from_str(&String::from_utf8_lossy(&line)).unwrap_or_default()
 }
 
 /// Appends a map as bpftrace's line of JSON, with its line break; nothing for a map with keys that has none.

@@ -154,5 +154,5 @@ pub fn json_value(value: Value<'_>, symbols: &Symbols) -> serde_json::Value {
     let mut text = Vec::new();
     json(value, JsonStyle::Record, symbols, &mut text);
     // What was written just now is valid JSON.
-    serde_json::from_slice(&text).unwrap_or_default()
+    serde_json::from_str(&String::from_utf8_lossy(&text)).unwrap_or_default()
 }

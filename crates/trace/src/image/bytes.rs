@@ -14,6 +14,16 @@ pub trait ReadAt {
     fn size(&self) -> io::Result<u64>;
 }
 
+impl ReadAt for Box<dyn ReadAt> {
+    fn read_at(&self, at: u64, to: &mut [u8]) -> io::Result<usize> {
+        (**self).read_at(at, to)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        (**self).size()
+    }
+}
+
 impl ReadAt for File {
     fn read_at(&self, at: u64, to: &mut [u8]) -> io::Result<usize> {
         FileExt::read_at(self, to, at)

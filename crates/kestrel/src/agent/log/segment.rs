@@ -538,10 +538,10 @@ fn unpack(rows: &[(u32, u16, u32, u64)]) -> LostRecords {
 }
 
 fn read_json<T: for<'a> Deserialize<'a>>(folder: &Path, name: &str) -> Option<T> {
-    let mut bytes = Vec::new();
+    let mut text = String::new();
     let file = own(folder).ok()?.read(name).ok()?;
-    file.take(LONGEST).read_to_end(&mut bytes).ok()?;
-    serde_json::from_slice(&bytes).ok()
+    file.take(LONGEST).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
 }
 
 /// What is noted has no more bytes.

@@ -91,11 +91,11 @@ impl State {
 
     fn from_json(bytes: &[u8]) -> std::result::Result<Self, String> {
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        let bytes = &bytes[..end];
-        let origin: Origin = read(bytes)?;
+        let text = std::str::from_utf8(&bytes[..end]).map_err(|error| error.to_string())?;
+        let origin: Origin = read(text)?;
         match origin.version {
             Some(VERSION) => {
-                let mut state: Self = read(bytes)?;
+                let mut state: Self = read(text)?;
                 state.take_sources()?;
                 Ok(state)
             }
@@ -116,8 +116,8 @@ struct Origin {
     tracer: Option<String>,
 }
 
-fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> std::result::Result<T, String> {
-    serde_json::from_slice(bytes).map_err(|error| error.to_string())
+fn read<'a, T: Deserialize<'a>>(text: &'a str) -> std::result::Result<T, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
