@@ -8,7 +8,7 @@ use std::path::PathBuf;
 fn stacks_have_as_many_frames_as_are_asked_for() {
     needs_tracing!();
     let program = "tracepoint:syscalls:sys_enter_exit_group /pid == cpid/ {
-        @none[kstack(0)] = 1; @none[ustack(0)] = 1; $none = kstack(0); @lengths = (len($none), len(kstack(1)), len(kstack(1024)) > 1); print(ustack(0)); }";
+        @kernel[kstack(0)] = 1; @user[ustack(0)] = 1; $none = kstack(0); @lengths = (len($none), len(kstack(1)), len(kstack(1024)) > 1); print(ustack(0)); }";
     let run = WorkFolder::new().run(&["run", "-q", "-c", "true", "-e", program]);
     let run = run.succeeds();
     assert!(

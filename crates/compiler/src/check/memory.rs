@@ -11,6 +11,11 @@ impl Checker<'_> {
     /// An argument that is a text, or the address of one.
     pub(crate) fn string_argument(&mut self, value: &ast::Expr) -> Checked<Expr> {
         let checked = self.expression(value)?;
+        self.as_string_argument(checked, value.span)
+    }
+
+    /// A value that is checked already as the string that a function takes.
+    pub(crate) fn as_string_argument(&mut self, checked: Expr, span: Span) -> Checked<Expr> {
         match checked.ty.is_string() {
             true => Ok(checked),
             // Nothing lies at an address that the program names as a number.
@@ -24,9 +29,9 @@ impl Checker<'_> {
                     self.describe(&checked.ty)
                 );
                 let hint = "a string stands in quotes";
-                Err(self.report(Diagnostic::error(value.span, message).hint(hint)))
+                Err(self.report(Diagnostic::error(span, message).hint(hint)))
             }
-            false => self.string(checked, self.longest(), None, value.span),
+            false => self.string(checked, self.longest(), None, span),
         }
     }
 

@@ -291,7 +291,11 @@ impl Perform {
                     self.out.extend(self.form().command(ended.stdout));
                 }
                 if !ended.status.success() {
-                    self.fail(&format!("`{}` ended with {}", shown(&command), ended.status));
+                    let how = match ended.status.code() {
+                        Some(code) => format!("command exited with code {code}"),
+                        None => format!("command ended with {}", ended.status),
+                    };
+                    self.fail(&format!("{how}: `{}`", shown(&command)));
                 }
             }
             Err(error) => self.fail(&format!("cannot run `{}`: {error}", shown(&command))),

@@ -4,15 +4,32 @@ use kestrel::language::expand::{Files, ImportedText};
 use kestrel::language::number_of;
 use kestrel_trace::syscall::error_numbers;
 use std::collections::BTreeMap;
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 /// Access to the files of a script.
 pub(super) struct ScriptFiles<'a> {
-    /// Where headers are sought (`-I`).
+    /// Where headers are sought (`-I`), before the folders of [`INCLUDES`].
     pub(super) directories: &'a [PathBuf],
 }
+
+/// Environment variables that name further folders of headers, as compilers of C have them.
+const INCLUDES: &[&str] = &["CPATH", "C_INCLUDE_PATH"];
+
+/// Headers that belong to a compiler of C: what they define is in the language, but for these lines.
+const COMPILERS: &[(&str, &str)] = &[
+    ("stdbool.h", ""),
+    ("stddef.h", "#define NULL 0\n"),
+    ("stdarg.h", ""),
+    ("stdint.h", ""),
+    ("limits.h", ""),
+    ("float.h", ""),
+    ("stdalign.h", ""),
+    ("stdnoreturn.h", ""),
+    ("stdatomic.h", ""),
+    ("iso646.h", ""),
+];
 
 /// Directories of the kernel's headers: their types are in BTF, so that the files need not be there.
 const KERNELS: &[&str] = &[
@@ -90,7 +107,11 @@ impl Files for ScriptFiles<'_> {
         let places = beside
             .into_iter()
             .chain(root)
-            .chain(self.directories.iter().cloned());
+            .chain(self.directories.iter().cloned())
+            .chain(INCLUDES.iter().filter_map(env::var_os).flat_map(|all| {
+                let folders = env::split_paths(&all).filter(|folder| !folder.as_os_str().is_empty());
+                folders.collect::<Vec<_>>()
+            }));
         for place in places {
             let whole = place.join(path);
             if whole.is_file() {
@@ -113,6 +134,12 @@ impl Files for ScriptFiles<'_> {
                 Ok(Some(ImportedText { text, ..header }))
             }
             None if KERNELS.contains(&first) => Ok(None),
+            None if let Some((name, text)) = COMPILERS.iter().find(|(name, _)| *name == path) => {
+                Ok(Some(ImportedText {
+                    name: (*name).to_owned(),
+                    text: (*text).to_owned(),
+                }))
+            }
             None => Err(format!("'{path}' file not found")),
         }
     }

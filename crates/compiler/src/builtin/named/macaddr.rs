@@ -3,7 +3,7 @@
 use super::made::named;
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::Type;
-use crate::check::tree::{Access, ExprKind};
+use crate::check::tree::{Access, Expr, ExprKind, Pointer};
 use crate::check::walk::MemoryPlace;
 use kestrel_trace::layout::{Named, Space};
 
@@ -21,6 +21,14 @@ pub(crate) static MACADDR: Builtin = Builtin {
         // What a cast made has its bytes nowhere yet.
         let array = match array.ty {
             Type::Array { .. } | Type::CharArray { .. } => checker.in_memory(array),
+            _ => array,
+        };
+        // A number is an address: `macaddr(*(uint64 *)…)`.
+        let array = match array.ty {
+            Type::Integer { .. } if checker.globals.infers_types => Expr {
+                ty: Type::Pointer(Pointer::untyped(checker.context.space)),
+                ..array
+            },
             _ => array,
         };
         let six = Type::Array {

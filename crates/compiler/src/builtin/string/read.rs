@@ -5,6 +5,7 @@ use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{BinaryOp, CompareOp, Expr, ExprKind, Show, Type};
 use crate::check::value::{comparison, constant, operation, read_string, string_constant};
 use crate::lang::ast::Span;
+use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::Space;
 
 /// Most bytes of a string without its NUL.
@@ -58,6 +59,14 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
     {
         let known = u32::try_from(known).unwrap_or(u32::MAX);
         return checker.string(address?, known.clamp(1, longest), space, usage.span);
+    }
+    if let Some(known) = length.constant()
+        && known > longest.into()
+        && checker.globals.infers_types
+    {
+        let message = format!("length param ({known}) is too long and will be shortened to {longest} bytes");
+        let hint = format!("config = {{ max_strlen = {known} }}, or BPFTRACE_MAX_STRLEN={known}");
+        checker.report(Diagnostic::warning(bytes.span, message).hint(hint));
     }
     if length.constant().is_some() {
         let max = match (checker.globals.infers_types, length.constant()) {

@@ -14,7 +14,11 @@ pub(crate) static STRCAP: Builtin = Builtin {
         let Some(text) = args.first() else {
             return Err(checker.error(usage.span, "a string is missing"));
         };
-        let text = checker.string_argument(text)?;
+        let (text, span) = (checker.expression(text)?, text.span);
+        if let Some(bytes) = bytes_of_array(&text.ty) {
+            return Ok(constant(bytes.into(), Type::I64, usage.span));
+        }
+        let text = checker.as_string_argument(text, span)?;
         let most = match &text.kind {
             // A text in quotes is kept with its NUL.
             ExprKind::ConstantBytes(known) => known.len() as u64 + u64::from(checker.globals.infers_types),
@@ -23,3 +27,11 @@ pub(crate) static STRCAP: Builtin = Builtin {
         Ok(constant(most, Type::I64, usage.span))
     }),
 };
+
+/// The bytes of an array of them.
+fn bytes_of_array(ty: &Type) -> Option<u32> {
+    match ty {
+        Type::Array { element, count } if matches!(**element, Type::Integer { size: 1, .. }) => Some(*count),
+        _ => None,
+    }
+}

@@ -144,7 +144,11 @@ impl Checker<'_> {
                     },
                     key,
                 ),
-                Type::Stack { mode, .. } if *mode != StackMode::BuildId => (ty, key),
+                Type::Stack { space, mode, .. }
+                    if *mode != StackMode::BuildId && is_stack_of(&key.ty, *space, *mode) =>
+                {
+                    (ty, key)
+                }
                 // Other handlers of the map have no address of it.
                 joined if is_function_number(joined) && is_function_address(&key) => (
                     scalar_type(joined),
@@ -237,6 +241,19 @@ impl Checker<'_> {
             Type::CharArray { .. } | Type::String { .. } => format!("a string of up to {} bytes", room(key)),
             ty => self.describe(ty),
         }
+    }
+}
+
+/// Whether a type is that of stacks of one side, kernel or user, in one mode.
+fn is_stack_of(ty: &Type, space: Space, mode: StackMode) -> bool {
+    match ty {
+        Type::Stack {
+            space: own,
+            mode: form,
+            ..
+        } => (*own, *form) == (space, mode),
+        Type::HeldStack(held) => (held.space, held.mode) == (space, mode),
+        _ => false,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::check::checker::{Checker, Reported};
 use crate::check::tree::{Expr, ExprKind, Pointee, Pointer, Type, VariableId};
 use crate::lang::diag::Diagnostic;
-use kestrel_trace::layout::{Named, Space};
+use kestrel_trace::layout::{Named, Space, StackMode};
 
 impl<'a> Checker<'a> {
     /// Kind and full spelling of a type in the language's own words: `int`, `uint64`.
@@ -44,8 +44,8 @@ impl<'a> Checker<'a> {
             Type::Named(Named::User) => whole("username"),
             Type::Named(Named::Error) => whole("strerror_t"),
             Type::Named(_) => whole("name"),
-            Type::HeldStack(stack) => spelled_stack(stack.space, stack.max),
-            Type::Stack { space, max, .. } => spelled_stack(*space, *max),
+            Type::HeldStack(stack) => spelled_stack(stack.space, stack.mode, stack.max),
+            Type::Stack { space, max, mode } => spelled_stack(*space, *mode, *max),
             Type::StackCopy { .. } => whole("stack"),
         }
     }
@@ -134,11 +134,17 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// A stack of so many frames.
-fn spelled_stack(space: Space, max: u32) -> (&'static str, String) {
+/// A stack of at most so many frames in a mode: `kstack_perf_10`.
+fn spelled_stack(space: Space, mode: StackMode, max: u32) -> (&'static str, String) {
     let word = match space {
         Space::Kernel => "kstack",
         Space::User => "ustack",
     };
-    (word, format!("{word}_{max}"))
+    let mode = match mode {
+        StackMode::Bpftrace => "bpftrace",
+        StackMode::Perf => "perf",
+        StackMode::Raw => "raw",
+        StackMode::BuildId => "build_id",
+    };
+    (word, format!("{word}_{mode}_{max}"))
 }

@@ -278,7 +278,7 @@ pub const SETTINGS: &[Setting] = &[
 pub(super) fn find(name: &str) -> Option<&'static Setting> {
     let lower = name.to_ascii_lowercase();
     let plain = match name.bytes().any(|b| b.is_ascii_lowercase()) {
-        true => name,
+        true => lower.as_str(),
         false => lower.strip_prefix("bpftrace_").unwrap_or(&lower),
     };
     SETTINGS

@@ -66,9 +66,18 @@ impl Parser<'_> {
             let hint = "write all settings in the first one";
             self.error(Diagnostic::error(self.token.span, message).hint(hint));
         }
-        let is_used = |item: &Item| matches!(item, Item::Probe(_) | Item::Subprogram(_));
+        let is_used = |item: &Item| match item {
+            Item::Probe(_) | Item::Subprogram(_) => true,
+            Item::Macro(_) | Item::Map(_) => is_config,
+            _ => false,
+        };
         if items.iter().any(is_used) {
-            let message = format!("{what} {verb} before all probes and functions");
+            let others = if is_config {
+                ", macros and declarations of maps"
+            } else {
+                ""
+            };
+            let message = format!("{what} {verb} before all probes and functions{others}");
             let it = if is_config { "it" } else { "this" };
             let hint = format!("move {it} to the top of the script");
             self.error(Diagnostic::error(self.token.span, message).hint(hint));

@@ -1,0 +1,84 @@
+//! Sentences of the language's reference about headers, settings, keys and strings, each tried.
+
+use crate::command::{Answer, WorkFolder, needs_tracing};
+use std::fs;
+
+#[test]
+fn headers_are_sought_where_compilers_of_c_seek_them() {
+    needs_tracing!();
+    let folder = WorkFolder::new();
+    fs::create_dir(folder.path().join("include")).unwrap();
+    fs::write(folder.path().join("include/own.h"), "#define OWN 77\n").unwrap();
+    let script =
+        "#include <own.h>\n#include <stdbool.h>\n#include <stddef.h>\nbegin { print(OWN + NULL); exit(); }";
+    let include = folder.path().join("include").display().to_string();
+    for (name, value) in [
+        ("CPATH", include.clone()),
+        ("C_INCLUDE_PATH", format!("/nowhere:{include}")),
+    ] {
+        let mut command = folder.command(&["run", "-q", "-e", script]);
+        let run = Answer::from(command.env(name, value).output().unwrap()).succeeds();
+        assert!(run.out.starts_with("77\n"), "{name}: {} {}", run.out, run.err);
+    }
+    folder.run(&["run", "-q", "-e", script]).fails(2, &["own.h"]);
+}
+
+#[test]
+fn settings_stand_first_and_are_written_in_any_case() {
+    needs_tracing!();
+    let run = |program: &str| WorkFolder::new().run(&["run", "-q", "-e", program]);
+    run("config = { Max_Map_Keys = 2 } begin { @[1] = 1; exit(); }").succeeds();
+    for before in ["macro m() { 1 }", "let @a = hash(5);"] {
+        run(&format!(
+            "{before} config = {{ max_map_keys = 2 }} begin {{ exit(); }}"
+        ))
+        .fails(
+            2,
+            &["before all probes and functions, macros", "top of the script"],
+        );
+    }
+}
+
+#[test]
+fn stacks_of_the_kernel_and_of_programs_are_no_keys_of_one_map() {
+    needs_tracing!();
+    let run = WorkFolder::new().run(&[
+        "run",
+        "-q",
+        "-e",
+        "begin { @a[kstack] = 1; @a[ustack] = 2; exit(); }",
+    ]);
+    run.fails(
+        2,
+        &[
+            "Argument mismatch for @a",
+            "ustack_bpftrace_127",
+            "kstack_bpftrace_127",
+        ],
+    );
+}
+
+#[test]
+fn lengths_beyond_the_longest_string_are_warned_of() {
+    needs_tracing!();
+    let run = WorkFolder::new().run(&["run", "-q", "-e", "begin { print(str(kptr(0), 2000)); exit(); }"]);
+    let run = run.succeeds();
+    assert!(
+        run.err
+            .contains("length param (2000) is too long and will be shortened to 1024 bytes"),
+        "{}",
+        run.err
+    );
+}
+
+#[test]
+fn bytes_of_arrays_have_a_capacity() {
+    needs_tracing!();
+    let run = WorkFolder::new().run(&[
+        "run",
+        "-q",
+        "-e",
+        "begin { print(strcap((int8[4])(uint32)1)); exit(); }",
+    ]);
+    assert_eq!(run.succeeds().out.lines().next(), Some("4"));
+}
