@@ -3,7 +3,7 @@
 use crate::exit::{Exit, Failure};
 use crate::output::object_maps;
 use crate::status_line::StatusLine;
-use kestrel::kernel::process::{CLOSER, Interrupt, PausedCommand, Signal, Watched, send};
+use kestrel::kernel::process::{CLOSER, Interrupt, PausedCommand, Signal, Watched, has_ended, send};
 use kestrel::kernel::{Host, readable};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
@@ -88,7 +88,7 @@ pub(crate) struct Foreground {
     command: Option<Child>,
     /// The end of the command, where that can be slept on.
     command_end: Option<Watched>,
-    /// The exit status of the command, if it ended before the run did.
+    /// The exit status of the command, if it ended before the run did: known when the run is over.
     status: Option<ExitStatus>,
     line: StatusLine,
 }
@@ -176,13 +176,20 @@ impl Foreground {
     fn work<W: Work>(&mut self, work: &mut W) -> Result<(), Failure> {
         let deadline = self.duration.map(|duration| Instant::now() + duration);
         loop {
-            let last = self.status.is_some()
+            let command_ended = self.has_command_ended();
+            let last = command_ended
                 || self.interrupt.requested()
                 || self.targets.as_mut().is_some_and(Ends::have_come)
                 || work.has_ended()
                 || deadline.is_some_and(|deadline| Instant::now() >= deadline);
             let sleep = work.poll(last)?;
             if last {
+                // Not before: what was asked for about the command is read from its folder in /proc.
+                self.status = if command_ended {
+                    self.command_status()?
+                } else {
+                    None
+                };
                 return Ok(());
             }
             self.line.draw(|| work.figures());
@@ -194,9 +201,8 @@ impl Foreground {
     /// Sleeps until `end`, the exit of the command or of the process, a signal, or a bell of the job, whichever comes first.
     fn sleep_until<W: Work>(&mut self, end: Instant, work: &W) -> Result<(), Failure> {
         loop {
-            self.status = self.command_status()?;
             let left = end.saturating_duration_since(Instant::now());
-            if self.status.is_some() || left.is_zero() {
+            if self.has_command_ended() || left.is_zero() {
                 return Ok(());
             }
             let processes = self.targets.iter().flat_map(Ends::processes);
@@ -205,13 +211,17 @@ impl Foreground {
             let in_slices = self.command.is_some() && self.command_end.is_none();
             let slice = if in_slices { left.min(CHECK_INTERVAL) } else { left };
             if readable::wait(&awaited, slice) || self.interrupt.requested() || work.is_called() {
-                self.status = self.command_status()?;
                 return Ok(());
             }
         }
     }
 
-    /// The exit status of the command; `None` while it runs.
+    /// Whether the command has ended; it is not reaped.
+    fn has_command_ended(&self) -> bool {
+        self.command.as_ref().is_some_and(has_ended)
+    }
+
+    /// The exit status of the command, which is reaped; `None` while it runs.
     pub(crate) fn command_status(&mut self) -> Result<Option<ExitStatus>, Failure> {
         let asked = self.command.as_mut().map_or(Ok(None), Child::try_wait);
         asked.map_err(|error| {

@@ -82,3 +82,30 @@ fn bytes_of_arrays_have_a_capacity() {
     ]);
     assert_eq!(run.succeeds().out.lines().next(), Some("4"));
 }
+
+/// The folder in /proc of a process that ends at once is there until its records are performed.
+#[test]
+fn files_of_the_command_are_read_though_it_has_ended() {
+    needs_tracing!();
+    let program = "tracepoint:syscalls:sys_enter_exit_group /pid == cpid/ { cat(\"/proc/%d/comm\", pid); system(\"head -c 8 /proc/%d/status\", pid); }";
+    for _ in 0..5 {
+        let run = WorkFolder::new().run(&["run", "-q", "--unsafe", "-c", "true", "-e", program]);
+        let run = run.succeeds();
+        assert!(run.out.starts_with("true\nName:\ttr"), "{}\n{}", run.out, run.err);
+    }
+}
+
+/// What comes behind `exit()` is not done, though its record may come out of the ring before.
+#[test]
+fn nothing_is_run_behind_an_exit() {
+    needs_tracing!();
+    let folder = WorkFolder::new();
+    let file = folder.path().join("made").display().to_string();
+    let program = format!(
+        "tracepoint:syscalls:sys_enter_exit_group /pid == cpid/ {{ if (pid > 0) {{ exit(); }} system(\"touch {file}\"); }}"
+    );
+    folder
+        .run(&["run", "-q", "--unsafe", "-c", "true", "-e", &program])
+        .succeeds();
+    assert!(!folder.path().join("made").exists());
+}

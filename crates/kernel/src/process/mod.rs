@@ -12,7 +12,7 @@ mod user;
 
 pub use background_close::{CLOSER, close_in_background};
 pub use files::{allow_open_files, inherited};
-pub use paused_command::PausedCommand;
+pub use paused_command::{PausedCommand, has_ended};
 pub use pidfd::Watched;
 pub use signal::{Interrupt, Signal, UserSignal, send, send_to_group};
 pub use terminal::TerminalSignals;

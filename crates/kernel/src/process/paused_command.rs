@@ -6,6 +6,7 @@
 //! command never runs.
 
 use crate::error::{Errno, Error, Result};
+use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -120,15 +121,26 @@ impl Drop for PausedCommand {
 
 /// Waits until a child of ours has ended, and leaves it to be reaped by the caller.
 fn outlive(pid: u32) {
-    loop {
-        // SAFETY: a plain structure that the kernel fills; all zeros are one.
-        let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        // SAFETY: `about` is room for what the kernel writes.
-        let answer = unsafe { libc::waitid(libc::P_PID, pid, &mut about, libc::WEXITED | libc::WNOWAIT) };
-        // It was reaped already (`ECHILD`).
-        if answer == 0 || Errno::last() != Errno::EINTR {
-            return;
-        }
+    // It was reaped already (`ECHILD`), or has ended.
+    while waited(pid, 0) == Err(Errno::EINTR) {}
+}
+
+/// Whether a child of ours has ended; it is left to be reaped by the caller, and its folder in /proc stays until then.
+pub fn has_ended(child: &Child) -> bool {
+    // One that cannot be waited for was reaped.
+    waited(child.id(), libc::WNOHANG).unwrap_or(true)
+}
+
+/// Waits for the end of a child without reaping it; gives whether it has come.
+fn waited(pid: u32, options: c_int) -> std::result::Result<bool, Errno> {
+    // SAFETY: a plain structure that the kernel fills; all zeros are one.
+    let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = options | libc::WEXITED | libc::WNOWAIT;
+    // SAFETY: `about` is room for what the kernel writes.
+    match unsafe { libc::waitid(libc::P_PID, pid, &mut about, options) } {
+        // SAFETY: the kernel has filled in the number of the process, or left 0 there.
+        0 => Ok(unsafe { about.si_pid() } != 0),
+        _ => Err(Errno::last()),
     }
 }
 

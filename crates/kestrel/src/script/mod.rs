@@ -1,5 +1,6 @@
 //! Programs of the language while they run (`kestrel run`): begin and end, and what they print, in the order of time; no command line.
 
+mod at_once;
 mod maps;
 mod names;
 mod packets;
@@ -18,6 +19,7 @@ use kestrel_catalog::Result;
 use kestrel_kernel::bpf::enable_stats;
 use kestrel_kernel::procfs;
 use kestrel_trace::record::Record;
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use ticks::Ticks;
 use walk::Walk;
@@ -110,9 +112,11 @@ impl Running {
     /// As [`Running::begin`].
     pub fn poll(&mut self, perform: &mut Perform) -> Result<usize> {
         let (ticks, exit) = (&self.ticks, &mut self.exit);
+        let perform = RefCell::new(perform);
         self.live.poll_beside(
             &mut || ticks.as_ref().map(Ticks::take).unwrap_or_default(),
-            &mut |session, record| performed(perform, session, record, exit),
+            &mut |record| perform.borrow_mut().arrived(record),
+            &mut |session, record| performed(&mut perform.borrow_mut(), session, record, exit),
         )
     }
 
@@ -125,6 +129,11 @@ impl Running {
     /// How long nothing is due that no bell tells of; `None` where nothing ever is.
     pub fn until_due(&self) -> Option<Duration> {
         self.ticks.as_ref().map(Ticks::until_next)
+    }
+
+    /// Whether the program reads files or runs commands, which may be about processes that end soon.
+    pub fn acts_at_once(&self) -> bool {
+        self.live.session().classes().iter().any(at_once::is_of)
     }
 
     /// Whether something has come that is not performed yet, since another CPU may have something earlier.

@@ -1,5 +1,6 @@
 //! Performing a program's output records: lines printed, maps shown.
 
+use super::at_once::{self, AtOnce, Done, shell};
 use super::maps::ProgramMaps;
 use super::names::SystemNames;
 use crate::session::Session;
@@ -20,7 +21,7 @@ use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -94,6 +95,7 @@ pub struct Perform {
     code: Option<LiveNames>,
     host: Host,
     sites: Sites,
+    at_once: AtOnce,
     /// Whether addresses are those of a recording, which this system has no names for.
     recorded: bool,
 }
@@ -135,6 +137,7 @@ impl Perform {
             code: None,
             host,
             sites: Sites::default(),
+            at_once: AtOnce::default(),
             recorded: false,
         }
     }
@@ -232,8 +235,17 @@ impl Perform {
                 zeroed,
             }) => maps.sweep(&name, generation, zeroed)?,
             Some(Effect::Exit { code }) => return Ok(Outcome::Exit(code)),
-            Some(Effect::Cat { path }) => self.cat(&path),
-            Some(Effect::Run { command }) => self.run(&command),
+            Some(Effect::Cat { path }) => {
+                let read = match self.at_once.take(record) {
+                    Some(Done::File(read)) => read,
+                    _ => self.read_file(&path),
+                };
+                self.cat(&path, read);
+            }
+            Some(Effect::Run { command }) => match self.at_once.take(record) {
+                Some(Done::Command(ended)) => self.ran(&command, ended),
+                _ => self.run(&command),
+            },
             None => {}
         }
         Ok(Outcome::Done)
@@ -257,17 +269,47 @@ impl Perform {
         Ok(None)
     }
 
-    fn cat(&mut self, path: &[u8]) {
+    /// Takes note of a record that came out of a ring, and whose turn has not come yet: files are read and commands run now.
+    pub(super) fn arrived(&mut self, record: &Record<'_>) {
+        if record
+            .event
+            .action
+            .as_ref()
+            .is_some_and(|action| action.verb == "exit")
+        {
+            self.at_once.exits(record);
+        }
+        if !at_once::is_of(record.event) || record.event.is_long() || !self.at_once.is_before_exit(record) {
+            return;
+        }
+        let form = Form {
+            json: self.json,
+            escaped: self.escaped,
+            trailer: self.trailer.lent(),
+        };
+        let done = match self.sites.effect(record, form, &self.symbols) {
+            Some(Effect::Cat { path }) => Done::File(self.read_file(&path)),
+            Some(Effect::Run { command }) => Done::Command(shell(&command)),
+            _ => return,
+        };
+        self.at_once.keep(record, done);
+    }
+
+    fn read_file(&self, path: &[u8]) -> std::io::Result<Vec<u8>> {
         let path = Path::new(OsStr::from_bytes(path));
-        let mut held = Vec::new();
         // A pipe, whose writer may never come, is refused.
-        let opened = kestrel_trace::files::open_ordinary(path);
-        let read = opened.and_then(|opened| opened.file.take(self.max_cat).read_to_end(&mut held));
+        let opened = kestrel_trace::files::open_ordinary(path)?;
+        let mut held = Vec::new();
+        opened.file.take(self.max_cat).read_to_end(&mut held)?;
+        Ok(held)
+    }
+
+    fn cat(&mut self, path: &[u8], read: std::io::Result<Vec<u8>>) {
         match read {
-            Ok(_) => self.out.extend(self.form().file(held)),
+            Ok(held) => self.out.extend(self.form().file(held)),
             Err(error) => self.fail(&format!(
                 "cannot read {}: {error}",
-                shown(&path.to_string_lossy())
+                shown(&String::from_utf8_lossy(path))
             )),
         }
     }
@@ -278,13 +320,13 @@ impl Perform {
             self.not_run += 1;
             return;
         }
-        let shell = Command::new("/bin/sh")
-            .arg("-c")
-            .arg(OsStr::from_bytes(command))
-            .stdin(Stdio::null())
-            .output();
+        self.ran(command, shell(command));
+    }
+
+    /// Prints what a command printed, and how it failed.
+    fn ran(&mut self, command: &[u8], ended: std::io::Result<Output>) {
         let command = String::from_utf8_lossy(command);
-        match shell {
+        match ended {
             Ok(ended) => {
                 self.complain(&ended.stderr);
                 if !ended.stdout.is_empty() {

@@ -86,16 +86,18 @@ impl Live {
     /// # Errors
     /// As [`Live::poll`].
     pub fn poll_with(&mut self, show: &mut dyn FnMut(&Session, &Record<'_>) -> Result<()>) -> Result<usize> {
-        self.poll_beside(&mut Vec::new, show)
+        self.poll_beside(&mut Vec::new, &mut |_| {}, show)
     }
 
     /// Like [`Live::poll_with`], beside records that the reader has made: `made` gives those that are new, with the times at which it made them.
+    /// `arrived` sees each record as it comes out of its ring, in no order.
     ///
     /// # Errors
     /// As [`Live::poll`].
     pub(crate) fn poll_beside(
         &mut self,
         made: &mut dyn FnMut() -> Vec<(u64, Vec<u8>)>,
+        arrived: &mut dyn FnMut(&Record<'_>),
         show: &mut dyn FnMut(&Session, &Record<'_>) -> Result<()>,
     ) -> Result<usize> {
         self.session.follow_cpus()?;
@@ -104,7 +106,7 @@ impl Live {
         let watermark = self.watermark.as_ref().map(Watermark::until);
         let now = procfs::monotonic();
         let until = watermark.unwrap_or(now);
-        self.take_all(now)?;
+        self.take_all(now, arrived)?;
         // As those in the rings: what is made behind `until` may come later, what was made before it is here.
         for (time_ns, bytes) in made() {
             self.waiting.put(time_ns, bytes);
@@ -146,7 +148,7 @@ impl Live {
         if wait_for_running_programs().is_err() {
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
-        self.take_all(procfs::monotonic())?;
+        self.take_all(procfs::monotonic(), &mut |_| {})?;
         let session = &self.session;
         self.waiting
             .emit(&self.table, u64::MAX, &mut |record| show(session, record))
@@ -176,14 +178,17 @@ impl Live {
     }
 
     /// Takes the records of all buffers.
-    fn take_all(&mut self, now: u64) -> Result<()> {
+    fn take_all(&mut self, now: u64, arrived: &mut dyn FnMut(&Record<'_>)) -> Result<()> {
         for (place, cursor) in &mut self.cursors {
             let Some(buffer) = self.session.buffers().get(*place) else {
                 continue;
             };
             buffer.ring().follow(cursor, Policy::Take, now, &mut |view| {
                 self.waiting
-                    .take(&self.table, &Taken::from(view), &mut |_, _| true);
+                    .take(&self.table, &Taken::from(view), &mut |record, _| {
+                        arrived(record);
+                        true
+                    });
                 Ok(ControlFlow::Continue(()))
             })?;
         }

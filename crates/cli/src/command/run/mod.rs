@@ -47,6 +47,8 @@ use std::time::{Duration, Instant};
 
 /// The pause between two polls while records wait for others that may be earlier.
 const PAUSE_WHILE_WAITING: Duration = Duration::from_millis(10);
+/// The same where the program reads files or runs commands, which may be about processes that end soon.
+const PAUSE_BEFORE_ACTIONS: Duration = Duration::from_millis(1);
 /// The pause where nothing waits and the first record will end it.
 const PAUSE_WITH_BELL: Duration = Duration::from_millis(200);
 
@@ -143,8 +145,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let kinds: Vec<&str> = session.attached(&plan).map(|(hook, _)| hook.kind).collect();
     let (walks_only, has_run) = (modes::walks_only(&kinds), has_run(&kinds));
+    let running = Running::new(session);
+    let acts_at_once = running.acts_at_once();
     let mut work = ProgramRun {
-        running: Running::new(session),
+        running,
         packets: None,
         perform,
         out: output(options)?,
@@ -152,6 +156,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         losses_reported: Instant::now(),
         signal: None,
         walks_only,
+        acts_at_once,
         walking: false,
         failures: Failures::default(),
         live,
@@ -346,6 +351,8 @@ struct ProgramRun<'a> {
     walks_only: bool,
     /// Whether they still do.
     walking: bool,
+    /// Whether it reads files or runs commands.
+    acts_at_once: bool,
     /// Failures of helpers that have been said.
     failures: Failures,
     /// What maps hold, while they change.
@@ -569,6 +576,7 @@ impl Work for ProgramRun<'_> {
         }
         let pause = match came {
             0 if self.walking => WALKING,
+            0 if self.running.has_waiting() && self.acts_at_once => PAUSE_BEFORE_ACTIONS,
             0 if self.running.has_waiting() => PAUSE_WHILE_WAITING,
             0 if self.perform.follows() || self.packets.is_some() => FOLLOWING,
             0 => PAUSE_WITH_BELL,
