@@ -535,7 +535,13 @@ impl ProgramRun<'_> {
             false => self.say(&failed),
         }
         if last {
-            report_lost(&self.running.live_mut().lost());
+            let lost = self.running.live_mut().lost();
+            let all: u64 = lost.iter().map(|count| count.lost).sum();
+            if all > 0 {
+                // The words that scripts look for.
+                eprintln!("WARNING: Total lost event count: {all}");
+            }
+            report_lost(&lost);
         }
         Ok(())
     }
