@@ -101,7 +101,7 @@ impl Assembler {
         self.bind(label)
     }
 
-    /// What comes next is a function of its own, which the program calls with so many numbers ([`Assembler::call_local`]).
+    /// Begins a function of its own at this point, which the program calls with so many numbers ([`Assembler::call_local`]).
     pub fn own_function(&mut self, label: Label, parameters: u8) -> &mut Self {
         let begin = self.here();
         self.code.functions.push(OwnFunction { begin, parameters });

@@ -74,6 +74,6 @@ pub struct Code {
 pub struct OwnFunction {
     /// Index of its first instruction.
     pub begin: usize,
-    /// How many numbers it takes, at most five.
+    /// Number of its parameters, at most five.
     pub parameters: u8,
 }

@@ -67,7 +67,7 @@ fn long_jump(insn: usize, over: usize) -> Result<Insn, Error> {
     Ok(row.encode(0, 0, 0, distance))
 }
 
-/// What a program consists of: itself, functions that helpers call back, functions that it calls itself, in this order.
+/// The sections of a program: itself, functions that helpers call back, functions that it calls itself, in this order.
 const SECTIONS: usize = 3;
 
 /// One of the joined programs.

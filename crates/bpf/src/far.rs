@@ -30,7 +30,7 @@ pub(crate) struct Jump {
 
 /// Instructions from one island to the next, at least.
 const ISLAND_SPACING: usize = 6000;
-/// How far a jump goes at most, islands not counted: what is left of a 16-bit offset is for them.
+/// Longest distance of a jump, islands not counted: the rest of a 16-bit offset is for them.
 const REACH: usize = 20_000;
 
 /// Fills in the offsets of jumps; where one spans too much, islands are put in and everything behind them moves.

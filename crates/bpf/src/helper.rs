@@ -11,7 +11,7 @@ pub struct Row {
     pub helper: Helper,
     /// The name, without `bpf_`.
     pub name: &'static str,
-    /// How many arguments it takes, in r1 and up.
+    /// Number of its arguments, in r1 and up.
     pub arguments: u8,
 }
 

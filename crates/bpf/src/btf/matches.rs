@@ -31,7 +31,7 @@ impl Btf {
             .peekable();
         candidates.peek()?;
         Some(candidates.any(|candidate| {
-            // What one candidate had to be taken for does not count for the next.
+            // Types assumed equal for one candidate do not count for the next.
             let mut walk = Walk {
                 local: self,
                 other,
@@ -64,7 +64,7 @@ impl Walk<'_> {
         if let Some(known) = self.known.get(&pair) {
             return *known;
         }
-        // What comes round to itself differs nowhere else.
+        // A pair that comes round to itself differs nowhere else.
         self.known.insert(pair, true);
         let same = depth > 0 && self.compare(local, other, behind_pointer, depth - 1);
         self.known.insert(pair, same);

@@ -166,7 +166,7 @@ impl Btf {
         (self.first_id..self.end_id()).map(TypeId)
     }
 
-    /// How many types this blob has itself.
+    /// Number of the blob's own types.
     pub fn len(&self) -> usize {
         self.offsets.len()
     }

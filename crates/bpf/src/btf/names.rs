@@ -17,7 +17,7 @@ impl NameIndex {
         }
     }
 
-    /// Adds a name; more names than there is room for are forgotten.
+    /// Adds a name; names beyond the room are dropped.
     pub(super) fn add(&mut self, hash: u32, number: u32) {
         let mut at = hash as usize & self.mask;
         for _ in 0..=self.mask {

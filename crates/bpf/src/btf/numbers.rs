@@ -1,4 +1,4 @@
-//! The numbers of a BTF directory: where each type begins, and the named ones by hash.
+//! The numbers of a BTF directory: the offset of each type, and named types by hash.
 
 use super::raw::u32_at;
 use bytes::Bytes;
@@ -34,7 +34,7 @@ impl Numbers {
 /// Bytes before the numbers.
 const HEAD: usize = 8;
 
-/// A directory taken apart: where types begin, and their order. `None` for a directory that does not fit the blob.
+/// Parses a directory: offsets of types, and their order by hash. `None` for a directory that does not fit the blob.
 pub(super) fn read(directory: &Bytes, types: &Range<usize>) -> Option<(Numbers, Numbers)> {
     let (count, named) = (u32_at(directory, 0)? as usize, u32_at(directory, 4)? as usize);
     let middle = count.checked_mul(4)?.checked_add(HEAD)?;

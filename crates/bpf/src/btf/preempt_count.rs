@@ -5,7 +5,7 @@ use super::{Btf, BtfKind, Type, TypeId};
 /// A place of the preemption count, by the CPU that a program runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PreemptCountPlace {
-    /// How a program comes to it.
+    /// How a program finds it.
     pub source: PreemptCountSource,
     /// Whether the count has 64 bits; interrupts are counted in other bits of it than in the 32-bit one.
     pub is_wide: bool,
@@ -27,7 +27,7 @@ pub enum PreemptCountSource {
         fair_queue: u32,
         /// Where that has the address of the CPU's queue (`rq`).
         queue: u32,
-        /// How far behind that the count lies.
+        /// Offset of the count from that address.
         distance: i32,
     },
 }

@@ -1,4 +1,4 @@
-//! Queries that follow types: what a typedef stands for, sizes, members by name. Each is bounded, because a damaged blob may have types that contain themselves.
+//! Queries that follow types: the type behind a typedef, sizes, members by name. Each is bounded, because a damaged blob may have types that contain themselves.
 
 use super::Btf;
 use super::raw::{TypeId, u32_at};
@@ -36,7 +36,7 @@ impl Btf {
     }
 
     /// The type behind `const`, `volatile`, `restrict` and tags, typedefs kept.
-    pub fn unqualified(&self, id: TypeId) -> TypeId {
+    pub(crate) fn unqualified(&self, id: TypeId) -> TypeId {
         self.chase(id, false)
     }
 

@@ -5,7 +5,7 @@
 pub struct Environment {
     /// The monotonic clock, in ns, as the next reading gives it.
     pub clock: u64,
-    /// What each reading advances the clock by, in ns.
+    /// Step of the clock at each reading, in ns.
     pub clock_step: u64,
     /// Thread number (what the kernel calls pid).
     pub tid: u32,
@@ -35,7 +35,7 @@ pub struct Environment {
     pub user_stack: Vec<u64>,
     /// State of the pseudo-random numbers.
     pub random: u64,
-    /// What `trace_printk` was given: the format strings, undone.
+    /// Calls of `trace_printk`: the format strings, undone.
     pub printed: Vec<String>,
     /// The signals that `send_signal` was to send.
     pub signals: Vec<u32>,
@@ -75,7 +75,7 @@ impl Environment {
     }
 
     /// The next pseudo-random number (xorshift; never stuck at zero).
-    pub fn next_random(&mut self) -> u32 {
+    pub(crate) fn next_random(&mut self) -> u32 {
         let mut x = self.random | 1 << 63;
         x ^= x << 13;
         x ^= x >> 7;

@@ -1,6 +1,6 @@
-//! Faults: why the interpreter stopped a program, in the words in which the verifier or the kernel would object.
+//! Faults of interpreted programs, in the words of the verifier and the kernel.
 
-/// A fault of an interpreted program: where it happened, and what was wrong.
+/// A fault of an interpreted program: its place and its reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("instruction {insn} `{text}`: {reason}")]
 pub struct Fault {

@@ -134,7 +134,7 @@ impl Machine {
     }
 
     /// Bytes that a helper gives a program, into memory that the program may write.
-    pub fn write_program_memory(&mut self, address: u64, bytes: &[u8]) -> Result<(), Reason> {
+    pub(crate) fn write_program_memory(&mut self, address: u64, bytes: &[u8]) -> Result<(), Reason> {
         self.memory
             .check(address, bytes.len() as u64, Access::Write, false)?;
         self.memory.fill(address, bytes)

@@ -1,7 +1,7 @@
 //! An interpreter of programs with memory, maps and helpers made up for tests; it is no verifier and meets no kernel.
 //!
-//! A [`Machine`] owns memory, maps and an [`Environment`]; [`Machine::run`] runs a program on it to its exit. What the
-//! verifier would refuse on the path taken (an access outside of what a pointer leads to, a register or stack byte
+//! A [`Machine`] owns memory, maps and an [`Environment`]; [`Machine::run`] runs a program on it to its exit. Behaviour that the
+//! verifier would refuse on the path taken (an access outside of a pointer's memory, a register or stack byte
 //! never written, a helper's argument missing) is a [`Fault`]. [`Machine::run_hooked`] calls back before every
 //! instruction, those of functions that helpers call among them; the callback may run another program on the same machine, as an interrupt would.
 //!
@@ -43,9 +43,9 @@ use std::rc::Rc;
 
 /// A processor with its memory, for tests.
 pub struct Machine {
-    /// What helpers report: time, task, cpu, stacks.
+    /// The environment that helpers report: time, task, cpu, stacks.
     pub environment: Environment,
-    /// Instructions after which a run is given up, those of functions that helpers call among them.
+    /// Limit of a run's instructions, those of functions that helpers call among them.
     pub max_steps: u64,
     /// Whether programs may read kernel memory directly, as through trusted BTF pointers (`tp_btf`, `fentry`).
     pub direct_kernel_reads: bool,
@@ -125,7 +125,7 @@ impl Machine {
         self.kfuncs.insert(name.to_owned(), Rc::new(body));
     }
 
-    /// How many times preemption was switched off, and how deeply it is now.
+    /// Number of times that preemption was switched off, and its depth now.
     pub fn preemption(&self) -> (u64, u32) {
         (self.preempt_pairs, self.preempt_depth)
     }

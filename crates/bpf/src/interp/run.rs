@@ -41,7 +41,7 @@ struct Run {
 }
 
 impl Machine {
-    /// Runs a program whose r1 points to a copy of `context`; gives r0.
+    /// Runs a program whose r1 points to a copy of `context`; returns r0.
     pub fn run(&mut self, code: &Code, context: &[u8]) -> Result<u64, Fault> {
         self.run_hooked(code, context, &mut |_, _| {})
     }
@@ -111,7 +111,7 @@ impl Run {
         }
     }
 
-    /// Runs the next instruction; gives r0 where it ends the program.
+    /// Runs the next instruction; returns r0 where it ends the program.
     fn advance(&mut self, machine: &mut Machine, hook: Hook<'_>) -> Result<Option<u64>, Reason> {
         let insn = *self.code.insns.get(self.at).ok_or(Reason::LeftProgram)?;
         hook(machine, self.at);
@@ -151,7 +151,7 @@ impl Run {
                 second: from,
             } => {
                 let b = second(self, from)?;
-                // A move alone may go to a register that nothing has written yet.
+                // Only a move may write a register that has not been written yet.
                 let a = if op == isa::Alu::Mov { 0 } else { self.get(dst)? };
                 self.set(dst, alu(op, width, a, b))?;
             }
@@ -311,7 +311,7 @@ impl Run {
             Callee::Local => {
                 let to = self.jump(imm.into())?;
                 self.save(self.at + 1)?;
-                // The kernel saves r6 to r9 for the caller; what a callee finds in them is undefined, and reading it an error.
+                // The kernel saves r6 to r9 for the caller; their values in a callee are undefined, and reading it an error.
                 self.registers[6..].fill(None);
                 self.registers[0] = None;
                 self.enter(machine);
@@ -377,7 +377,7 @@ impl Run {
         }
     }
 
-    /// Calls a function of the program from within a helper; gives what it returns.
+    /// Calls a function of the program from within a helper; returns its value.
     fn call_back(
         &mut self,
         machine: &mut Machine,
@@ -486,11 +486,11 @@ impl Run {
     }
 }
 
-/// Where an instruction leads.
+/// Control flow after an instruction.
 enum Flow {
     Next,
     To(usize),
-    /// The program ends, with this r0.
+    /// Exit of the program, with this r0.
     Done(u64),
 }
 

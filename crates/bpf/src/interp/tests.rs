@@ -51,7 +51,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn emit(asm: &mut Assembler, step: &Step) {
-    let reg = |n: u8| Reg::from_number(n).unwrap();
+    let reg = |n: u8| Reg::ALL[usize::from(n)];
     let width = |wide| if wide { Width::W64 } else { Width::W32 };
     let operand = |b: &Result<u8, i32>| match b {
         Ok(n) => Operand::Reg(reg(*n)),
@@ -344,7 +344,7 @@ fn probe_reads_know_whose_memory_it_is() {
 }
 
 #[test]
-fn the_environment_is_what_helpers_tell() {
+fn helpers_report_the_environment() {
     let mut machine = Machine::new();
     let pair = machine
         .run(&code("call bpf_get_current_pid_tgid\nexit"), &[])

@@ -50,11 +50,6 @@ impl Reg {
     pub const fn number(self) -> u8 {
         self as u8
     }
-
-    /// The register of that number, if there is one.
-    pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(number)).copied()
-    }
 }
 
 impl std::fmt::Display for Reg {
@@ -319,7 +314,7 @@ pub struct Row {
     pub imm: Field,
     /// The spelling in listings.
     pub text: &'static str,
-    /// What the instruction does.
+    /// The operation that the instruction performs.
     pub meaning: Meaning,
 }
 
@@ -344,7 +339,7 @@ impl Row {
         }
     }
 
-    /// How many slots it takes: 2 for a 64-bit load, else 1.
+    /// Number of slots of the instruction: 2 for a 64-bit load, else 1.
     pub fn slots(&self) -> usize {
         match self.meaning {
             Meaning::Load64(_) => 2,

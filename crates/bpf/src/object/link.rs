@@ -41,7 +41,7 @@ pub enum Reference {
 pub struct Linked {
     /// The program's instructions.
     pub insns: Vec<Insn>,
-    /// What the loader has to fill in, each with the index of its instruction, in no order.
+    /// References that the loader has to fill in, each with the index of its instruction, in no order.
     pub references: Vec<(usize, Reference)>,
     /// `struct bpf_func_info` records.
     pub functions: Vec<u8>,
@@ -61,7 +61,7 @@ impl Linked {
     /// itself (6.0 and later) refuses programs that ask this of deeply nested structs.
     ///
     /// # Errors
-    /// Those of `matches`.
+    /// Errors of `matches`.
     pub fn answer_type_matches<E>(
         &mut self,
         mut matches: impl FnMut(TypeId) -> Result<bool, E>,

@@ -10,7 +10,7 @@ use crate::insn::Insn;
 pub(super) struct Function {
     pub(super) name: String,
     pub(super) section: usize,
-    /// Where it begins and ends in the section, in bytes.
+    /// Range of the function in the section, in bytes.
     pub(super) start: u64,
     pub(super) end: u64,
     global: bool,
@@ -21,7 +21,7 @@ pub(super) struct Function {
 pub struct Program {
     /// The function's name.
     pub name: String,
-    /// The name of its section, parsed: it says to which event the program belongs.
+    /// The name of its section, parsed: the event that the program belongs to.
     pub section: SectionName,
     /// Its own instructions, without the functions that it calls.
     pub instructions: usize,

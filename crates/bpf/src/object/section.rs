@@ -6,7 +6,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are those of the sections")]
 pub enum Hook {
-    /// A classic object's `prog`: the loader names the function that it is attached to.
+    /// Kernel function named at load, for a classic object's `prog`.
     Classic,
     Kprobe,
     Kretprobe,

@@ -1,4 +1,4 @@
-//! Objects made here, byte by byte, and damaged: what compilers write is for guests to try.
+//! Objects built byte by byte, and damaged ones; guest tests have objects of compilers.
 
 use super::map::{Filling, Inner, Pinning};
 use super::*;
@@ -9,7 +9,7 @@ use ::object::write::{
 use ::object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 use proptest::prelude::*;
 
-/// An object in the making, and which of its sections hold code.
+/// An object that is being built, and its sections of code.
 struct Made(Writer<'static>, Vec<SectionId>);
 
 impl Made {
@@ -161,7 +161,7 @@ fn the_classic_style() {
     );
 }
 
-/// Two functions of the same place in two sections, both called: which is meant is a matter of the section.
+/// Two functions at the same offset in two sections, both called: the section decides which is meant.
 #[test]
 fn calls_across_sections_find_the_right_function() {
     let mut made = Made::new();

@@ -45,7 +45,7 @@ pub fn instruction(code: &Code, at: usize, maps: &[&str]) -> String {
 
 /// Names for every place that is jumped to, in the program's order.
 fn labels(code: &Code) -> BTreeMap<usize, String> {
-    // A jump into the second slot of a 64-bit load has no line to name: it stays a distance.
+    // A jump into the second slot of a 64-bit load has no line to name: it is written as a distance.
     let mut starts = vec![false; code.insns.len() + 1];
     let mut at = 0;
     while let Some(start) = starts.get_mut(at) {

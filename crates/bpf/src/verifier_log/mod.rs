@@ -112,11 +112,11 @@ pub fn parse(log: &str) -> VerifierLog {
                     .state
                     .retain(|(name, _)| !ARGUMENTS.contains(&name.as_str()));
             }
-            let (text, said) = split_message(text);
+            let (text, rest) = split_message(text);
             let (text, state) = split_state(text);
             (found.insn, found.text) = (Some(insn), text.to_owned());
             after = state;
-            message.extend(said);
+            message.extend(rest);
         } else if let Some(state) = whole_state(line) {
             found.apply(state);
         } else if !noise(line) {
@@ -166,8 +166,8 @@ fn instruction(line: &str) -> Option<(usize, &str)> {
 fn split_message(text: &str) -> (&str, Option<&str>) {
     match text.find("infinite loop detected") {
         Some(at) => {
-            let (text, said) = text.split_at(at);
-            (text.trim_end(), Some(said))
+            let (text, printed) = text.split_at(at);
+            (text.trim_end(), Some(printed))
         }
         None => (text, None),
     }

@@ -6,7 +6,7 @@ struct Objection {
     needles: &'static [&'static [&'static str]],
     /// The meaning.
     meaning: Option<&'static str>,
-    /// What to do, for authors of C programs.
+    /// Advice to authors of C programs.
     advice: Option<&'static str>,
 }
 

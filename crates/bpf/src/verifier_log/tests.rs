@@ -165,9 +165,12 @@ fn a_use_after_release_is_explained_as_such() {
 R6 invalid mem access 'scalar'
 processed 10 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0
 ";
-    let said = parse(log);
-    assert!(said.explanation().unwrap().contains("given back"), "{said:?}");
-    assert!(said.advice().unwrap().contains("released"));
+    let printed = parse(log);
+    assert!(
+        printed.explanation().unwrap().contains("given back"),
+        "{printed:?}"
+    );
+    assert!(printed.advice().unwrap().contains("released"));
     let number = parse(&log.replace("R6_w=alloc_mem(ref_obj_id=2,off=0,imm=0)", "R6_w=scalar()"));
     assert!(number.advice().unwrap().contains("BPF_CORE_READ"), "{number:?}");
 }

@@ -21,7 +21,7 @@ pub enum Pinning {
 /// Initial content of a map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Content {
-    /// What a new map holds: nothing, or zeroes.
+    /// Contents of a new map: nothing, or zeroes.
     #[default]
     Empty,
     /// Bytes of the section, as the map's first value.
@@ -90,11 +90,11 @@ pub struct Map {
     pub pinning: Pinning,
     /// A number that other maps know it by (tc); 0 for none.
     pub id: u32,
-    /// What maps it holds, if it holds maps.
+    /// The maps that it holds, if it is a map of maps.
     pub inner: Option<Inner>,
     /// Slots filled from the start.
     pub filling: Vec<(u32, Filling)>,
-    /// Its initial content.
+    /// Initial content of the map.
     pub content: Content,
     /// Whether a section of the object is its value, so that code refers to places in it.
     pub is_data: bool,

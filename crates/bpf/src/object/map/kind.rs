@@ -1,4 +1,4 @@
-//! The kinds of maps (`enum bpf_map_type`) with which the styles of declaration deal in a way of their own.
+//! The kinds of maps (`enum bpf_map_type`) that need special treatment in declarations.
 
 pub(super) const ARRAY: u32 = 2;
 const PROG_ARRAY: u32 = 3;
