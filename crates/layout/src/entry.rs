@@ -1,4 +1,4 @@
-//! The `format` file of an event of the kernel's: its fields and where they stand in an entry, and what its print format tells of each.
+//! The `format` file of an event of the kernel's: its fields and where they stand in an entry, and what its print format says about each.
 
 mod labels;
 mod printed;
@@ -39,7 +39,7 @@ pub struct Field {
     pub signed: bool,
     /// Where its bytes are.
     pub location: Location,
-    /// How many elements, if it is an array of known length.
+    /// Number of elements, if it is an array of known length.
     pub array_len: Option<u32>,
 }
 

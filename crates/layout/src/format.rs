@@ -122,7 +122,7 @@ impl Shown<'_> {
     /// Writes the value in a style.
     ///
     /// # Errors
-    /// Those of what it is written to.
+    /// Errors of the writer.
     pub fn write(&self, f: &mut dyn Write, style: Style) -> fmt::Result {
         let Style { width, .. } = style;
         if style.is_hexadecimal

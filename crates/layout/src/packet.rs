@@ -28,7 +28,7 @@ pub const MAGIC: u32 = 0xc1fc_1fc1;
 /// The stream id of pages that hold metadata text instead of events, so that a memory image explains itself. Such a page
 /// has magic, uuid, stream id, its generation in place of the begin, content size (bits, header included), packet size, its number (from 0) as sequence number and
 /// the trace's cpu and buffer fields 0; [`offset::METADATA_PAGES`] stands in place of the discarded count. Text begins at [`HEADER`].
-/// Its committed word is that of a whole page without events.
+/// The committed word is that of a whole page without events.
 pub const METADATA_STREAM: u32 = u32::MAX;
 
 /// A bit of a buffer's number: its rings are those of threads, one each, whose numbers stand in the high half. A packet of such a ring is of the CPU on which the

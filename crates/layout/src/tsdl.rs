@@ -73,7 +73,7 @@ impl Alias {
     /// Declares it.
     ///
     /// # Errors
-    /// Those of what it is written to.
+    /// Errors of the writer.
     pub fn declare(self, out: &mut dyn Write) -> fmt::Result {
         let bits = u32::from(self.size) * 8;
         let align = match self.aligned {
@@ -115,7 +115,7 @@ pub const fn float(size: u8) -> &'static str {
 /// Declares addresses, characters and, where they are used, floating-point numbers.
 ///
 /// # Errors
-/// Those of what it is written to.
+/// Errors of the writer.
 pub fn other_types(out: &mut dyn Write, floats: bool) -> fmt::Result {
     out.write_str(
         "typealias integer { size = 64; align = 64; signed = false; base = 16; } := addr_t;\n\
@@ -133,7 +133,7 @@ pub fn other_types(out: &mut dyn Write, floats: bool) -> fmt::Result {
 /// The `trace` block.
 ///
 /// # Errors
-/// Those of what it is written to.
+/// Errors of the writer.
 pub fn trace(out: &mut dyn Write, uuid: &dyn fmt::Display) -> fmt::Result {
     writeln!(
         out,
@@ -169,7 +169,7 @@ pub struct Origin<'a> {
 /// Opens the `env` block, which ends with `};`.
 ///
 /// # Errors
-/// Those of what it is written to.
+/// Errors of the writer.
 pub fn env(out: &mut dyn Write, origin: &Origin<'_>) -> fmt::Result {
     writeln!(
         out,
@@ -196,7 +196,7 @@ pub fn env(out: &mut dyn Write, origin: &Origin<'_>) -> fmt::Result {
 /// The entry of `env` about a buffer; `mode` is `overwrite` or `discard`.
 ///
 /// # Errors
-/// Those of what it is written to.
+/// Errors of the writer.
 pub fn buffer(out: &mut dyn Write, number: u32, name: &str, mode: &str, bytes: u64) -> fmt::Result {
     writeln!(out, "    buffer_{number} = \"{} {mode} {bytes}\";", Word(name))
 }
@@ -204,7 +204,7 @@ pub fn buffer(out: &mut dyn Write, number: u32, name: &str, mode: &str, bytes: u
 /// The clock, whose 0 was so many seconds and ns after 1970, and the one stream class.
 ///
 /// # Errors
-/// Those of what it is written to.
+/// Errors of the writer.
 pub fn stream(out: &mut dyn Write, seconds: u64, nanoseconds: u32) -> fmt::Result {
     writeln!(
         out,
@@ -235,7 +235,7 @@ pub fn stream(out: &mut dyn Write, seconds: u64, nanoseconds: u32) -> fmt::Resul
 /// Opens an event's block, up to its fields, each of which is a [`field`].
 ///
 /// # Errors
-/// Those of what it is written to.
+/// Errors of the writer.
 pub fn event(out: &mut dyn Write, number: u16, name: &str) -> fmt::Result {
     write!(
         out,
@@ -247,7 +247,7 @@ pub fn event(out: &mut dyn Write, number: u16, name: &str) -> fmt::Result {
 /// Declares a field of an event: its type, its name (readers strip the underscore), and what stands behind that.
 ///
 /// # Errors
-/// Those of what it is written to.
+/// Errors of the writer.
 pub fn field(
     out: &mut dyn Write,
     ty: &dyn fmt::Display,
@@ -261,7 +261,7 @@ pub fn field(
 /// content for one more event (babeltrace2 2.0.4 does), so the fields must be said to reach over it: by an empty aligned structure.
 ///
 /// # Errors
-/// Those of what it is written to.
+/// Errors of the writer.
 pub fn event_end(out: &mut dyn Write, padded: bool) -> fmt::Result {
     if padded {
         field(out, &"struct { } align(64)", END, &"")?;

@@ -25,7 +25,7 @@ fn in_zone(format: &str, since_1970: i128, zone: &TimeZone) -> String {
         out += &match piece {
             "%f" => format!("{:06}", since_1970.rem_euclid(1_000_000_000) / 1000),
             "%s" => since_1970.div_euclid(1_000_000_000).to_string(),
-            // What the C locale has.
+            // The format of the C locale.
             "%c" => conversion("%a %b %e %H:%M:%S %Y", &moment),
             "%x" => conversion("%m/%d/%y", &moment),
             "%X" => conversion("%H:%M:%S", &moment),

@@ -1,16 +1,16 @@
 //! Kinds of events by name, with what is known of them where no kernel is asked: in sources, in recordings, in lists of a script's probes. One constant and one row of
 //! [`KINDS`] each; how a kernel is asked for the events of a kind is the catalog's matter.
 
-/// What the compiler, the questions to recordings and the lists know of a kind of events.
+/// Properties of a kind of events, for the compiler, the questions to recordings and the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventKindNames {
     /// The canonical name, as in `kprobe:vfs_read`.
     pub name: &'static str,
     /// Shorter names: `k`.
     pub aliases: &'static [&'static str],
-    /// What follows the kind.
+    /// The part of the name behind the kind.
     pub subject: Subject,
-    /// What may be left out between the colons of a name.
+    /// Parts between the colons of a name that may be left out.
     pub optional: Optional,
     /// The program that sees an event of this kind.
     pub seen_by: SeenBy,
@@ -68,17 +68,17 @@ pub enum Optional {
 /// Kind of program that sees an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeenBy {
-    /// One at a static event of the kernel.
+    /// The program of a static event of the kernel.
     Tracepoint,
-    /// One at an instruction, with the registers there.
+    /// The program at an instruction, with the registers there.
     Kprobe,
-    /// One at a function's return.
+    /// The program at a function's return.
     Kretprobe,
-    /// One at a function's entry, with its typed parameters.
+    /// The program at a function's entry, with its typed parameters.
     Fentry,
-    /// One at a function's return, with its typed parameters.
+    /// The program at a function's return, with its typed parameters.
     Fexit,
-    /// One at a counter, a timer or a watchpoint.
+    /// The program of a counter, a timer or a watchpoint.
     PerfEvent,
     /// The session's own: it fires them itself.
     Session,

@@ -32,7 +32,7 @@ pub struct BufferInfo {
     pub number: u32,
     /// The name, and that of its streams: letters, digits, `-` and `_`.
     pub name: String,
-    /// What happens when it is full.
+    /// Mode of the buffer when it is full.
     pub mode: BufferMode,
     /// Bytes of each ring.
     pub bytes_per_cpu: u64,
@@ -82,7 +82,7 @@ impl BufferInfo {
         Self::split(self.number).0
     }
 
-    /// How often it had been resized.
+    /// Number of the buffer's resizes.
     pub fn resized(&self) -> u32 {
         Self::split(self.number).1
     }
@@ -96,7 +96,7 @@ impl BufferInfo {
     }
 
     /// The name of the buffer that a stream is of.
-    pub fn of_stream(stream: &str) -> Option<&str> {
+    pub(crate) fn of_stream(stream: &str) -> Option<&str> {
         let (buffer, _) = stream.rsplit_once('_')?;
         Some(buffer.split_once('+').map_or(buffer, |(name, _)| name))
     }

@@ -156,7 +156,7 @@ pub enum FieldType {
     Array { element: Box<FieldType>, count: u32 },
     /// Members at offsets: a tuple, a record, a structure, a union.
     Composite(Arc<Composite>),
-    /// What stands for a name that only readers know.
+    /// A number that stands for a name that only readers know.
     Named(Named),
     /// A stack in a fixed number of bytes.
     HeldStack(HeldStack),
@@ -209,7 +209,7 @@ pub struct Layout {
     fixed_end: u32,
     /// Whether each field has a word of 8 bytes of its own.
     words: bool,
-    /// What copies of it have in common with it and with no other layout.
+    /// Identity that copies of it have in common with it and with no other layout.
     identity: u64,
 }
 
@@ -237,7 +237,7 @@ impl FieldType {
     }
 
     /// Whether it holds a process's stack.
-    pub fn is_user_stack(&self) -> bool {
+    pub(crate) fn is_user_stack(&self) -> bool {
         matches!(
             self,
             Self::Stack {
@@ -382,7 +382,7 @@ impl Layout {
     }
 
     /// Whether each field has words of its own ([`Layout::words`]).
-    pub fn is_words(&self) -> bool {
+    pub(crate) fn is_words(&self) -> bool {
         self.words
     }
 

@@ -23,7 +23,7 @@ pub struct KnownNames {
     pub users: BTreeMap<u32, String>,
     /// Paths of control groups.
     pub control_groups: BTreeMap<u64, String>,
-    /// What has to be added to times of `CLOCK_BOOTTIME` to have ns since 1970.
+    /// Difference between `CLOCK_BOOTTIME` and the time since 1970, in ns.
     pub boot_offset: i64,
     /// The offset of `CLOCK_MONOTONIC`.
     pub monotonic_offset: i64,

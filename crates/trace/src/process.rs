@@ -89,7 +89,7 @@ impl Processes {
         }
     }
 
-    /// How many names it knows.
+    /// Number of names.
     pub fn len(&self) -> usize {
         self.names.len()
     }
@@ -218,7 +218,7 @@ impl<T: Clone + Default> PerThread<T> {
 pub struct Learner {
     /// By event number: the layout's identity, and the roles of its fields.
     roles: Vec<Option<(u64, Roles)>>,
-    /// What was learned last, by the low bits of a thread's number.
+    /// Names learned last, by the low bits of a thread's number.
     seen: Vec<Seen>,
     /// The changes of names, where they are wanted.
     noted: Option<Changes>,
@@ -275,7 +275,7 @@ impl Learner {
         }
     }
 
-    /// What was noted.
+    /// The changes noted.
     pub fn changes(self) -> Changes {
         self.noted.unwrap_or_default().kept()
     }
@@ -362,7 +362,7 @@ impl Learner {
 }
 
 /// Whether records of an event name threads, so that the names of threads are learned from their fields.
-pub fn names_threads(event: &EventClass) -> bool {
+pub(crate) fn names_threads(event: &EventClass) -> bool {
     let roles = Roles::of(event);
     !roles.pairs.is_empty() || roles.own.is_some() || roles.file.is_some() && event.name == EXEC
 }

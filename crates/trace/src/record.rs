@@ -22,7 +22,7 @@ pub struct Record<'a> {
     pub bytes: &'a [u8],
     /// The frames that were found in copies of stacks.
     pub unwound: Option<&'a Unwound>,
-    /// What other records have of a copied stack behind this one's part of it ([`crate::stack_pieces`]).
+    /// The part of a copied stack that other records have, behind this one's ([`crate::stack_pieces`]).
     pub rest: &'a [u8],
 }
 

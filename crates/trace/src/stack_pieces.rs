@@ -256,7 +256,7 @@ mod tests {
         bytes(EventId(1), tid, &[6, 0, 0, 0, 0, 0, 0, 0], &tail)
     }
 
-    /// What the record of thread 8, taken at 5, gets of these.
+    /// The part of these that the record of thread 8, taken at 5, gets.
     fn rest(pieces: &[Vec<u8>]) -> Vec<u8> {
         let table = EventTable::new([event()]);
         let mut waiting = StackPieces::default();
@@ -322,7 +322,7 @@ mod tests {
         assert!(rest(&endless.collect::<Vec<_>>()).len() <= MAX as usize);
     }
 
-    /// What prints more than a page has room for.
+    /// An event that prints more than a page has room for.
     fn long_event() -> EventClass {
         let action = Action {
             verb: "print".to_owned(),

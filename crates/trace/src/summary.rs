@@ -29,9 +29,9 @@ pub struct Summary {
     /// Hits of all events that the kernel brought to no program; none where a trace comes from a recorder that did not ask.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
-    /// What a reader should know besides.
+    /// Other notes to readers.
     pub notes: Vec<String>,
-    /// What its kernel could not count, where that does not matter to these figures.
+    /// Losses that its kernel could not count, where that does not matter to these figures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
     /// Why it could write no more before it was to end, and how much that cost: the disk was full. What was not written counts as lost.
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missed_hits_say_what_is_known() {
+    fn missed_hits_are_described_as_far_as_known() {
         let text = |hits, at_least| Missed { hits, at_least }.to_string();
         assert_eq!(text(0, false), "missed 0");
         assert_eq!(text(0, true), "missed 0 (not all are counted)");

@@ -166,7 +166,7 @@ impl Symbols {
         Arc::make_mut(&mut self.user)
     }
 
-    /// How many symbols of the kernel there are.
+    /// Number of symbols of the kernel.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -233,7 +233,7 @@ impl Symbols {
     }
 
     /// The union with those of another recording, of the same boot or of another; gives also how many names were dropped because another boot has another one
-    /// there. Names of processes stay behind.
+    /// there. Names of processes are left out.
     pub(crate) fn joined(&self, others: &Self, same_boot: bool) -> (Self, usize) {
         let mut all: Vec<_> = self.of_kernel().chain(others.of_kernel()).collect();
         all.sort_by_key(|symbol| symbol.0);

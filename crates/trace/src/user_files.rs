@@ -2,7 +2,7 @@
 
 use crate::event_kind::{self, Optional};
 
-/// Whether a pattern, without its kind, means a recorded event of that kind by its file's name or the end of its path; `is_like` tells whether what stands behind
+/// Whether a pattern, without its kind, means a recorded event of that kind by its file's name or the end of its path; `is_like` decides whether the text behind
 /// the file is like a pattern. Paths in full are patterns as others are.
 pub fn matches(kind: &str, pattern: &str, name: &str, is_like: impl Fn(&str, &str) -> bool) -> bool {
     let (Some((file, rest)), Some((path, place))) = (pattern.split_once(':'), name.split_once(':')) else {

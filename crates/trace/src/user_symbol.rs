@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_means_what_was_mapped_at_its_time() {
+    fn an_address_means_the_mapping_of_its_time() {
         let symbols = symbols();
         let name = |pid, time, address| {
             let found = symbols.locate(pid, time, address)?;

@@ -11,7 +11,7 @@ pub enum LabelKind {
     Symbolic,
     /// One name for each set bit (or group of bits), joined by the delimiter.
     Flags {
-        /// What the kernel prints between two names: usually `|`.
+        /// The delimiter between two names: usually `|`.
         delimiter: String,
     },
 }
@@ -43,7 +43,7 @@ impl Labels {
     }
 }
 
-/// What introduces a table, and whether it is one of flags.
+/// The macros that introduce a table, and whether it is one of flags.
 const MACROS: &[(&str, bool)] = &[
     ("__print_symbolic(", false),
     ("__print_symbolic_u64(", false),

@@ -19,7 +19,7 @@ pub(super) static DUMP: Verb = Verb {
 /// Longest time that a dump goes back.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// How long before the event the trace begins.
+/// Time before the event at which the trace begins.
 fn time(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {

@@ -21,9 +21,9 @@ pub struct Verb {
     pub carries_fields: bool,
     /// The objection to a text, if there is one.
     pub check: fn(&str) -> Result<(), String>,
-    /// What it does not do where no agent serves the session.
+    /// The part that it does not do where no agent serves the session.
     pub without_agent: Option<&'static str>,
-    /// What its text comes to, for a record of a moment (ns since 1970).
+    /// The effect of its text, for a record of a moment (ns since 1970).
     pub effect: fn(&str, u64) -> Effect,
 }
 
@@ -36,6 +36,6 @@ pub enum Effect {
     Print(String),
     /// A command is run, with the record as its input; then the message is shown.
     Run(String),
-    /// What the buffers hold of so long before the record becomes a trace; then the message is shown.
+    /// Dump of the buffers' last records, from so long before the record; then the message is shown.
     Dump(Duration),
 }

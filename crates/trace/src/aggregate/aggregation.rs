@@ -127,7 +127,7 @@ pub trait Function: Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub enum Metric {
-    /// How often something happened.
+    /// A count of events.
     Count(u64),
     /// A sum that only grows.
     Sum(u64),

@@ -39,20 +39,20 @@ pub struct MapType {
     /// Whether a new key takes the place of one that was not used for long, where there is no room (`lruhash`).
     #[serde(default)]
     pub evicts: bool,
-    /// Whether it may be cleared while its keys are written: they begin with a number that says how often it was.
+    /// Whether the map may be cleared while its keys are written: they begin with its generation, the number of times that it was cleared.
     #[serde(default = "yes")]
     pub generations: bool,
     /// Whether handlers say in the state map that they stored a value that may be 0: zeroes alone then mean that nothing was stored. So it is with maps without
     /// keys whose element is there from the start; not in persistent sessions, where a counter shows 0 until something is counted.
     #[serde(default)]
     pub marks: bool,
-    /// Whether it has no name: it belongs to a bare `count()` or the like, and its one key is the event's number.
+    /// Whether the map has no name: a bare `count()` or the like has it, and its one key is the event's number.
     pub by_event: bool,
     /// The event in whose handler it was used first, for messages.
     pub first: String,
 }
 
-/// What a map holds under each key.
+/// Value of a map under each key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(
     missing_docs,
@@ -146,7 +146,7 @@ impl ValueKind {
             .is_some_and(|aggregation| aggregation.function.only_grows())
     }
 
-    /// Whether it is an address without a name, to which multiples of the size of what lies there are added.
+    /// Whether the value is an address without a name, which moves by multiples of its type's size.
     pub fn is_address(&self) -> bool {
         matches!(self, Self::Scalar(FieldType::Pointer { symbolic: false }))
     }
@@ -196,7 +196,7 @@ impl MapType {
         }
     }
 
-    /// Most frames of the stacks in it that are kept by number, in a table beside it; none where there are none.
+    /// Most frames of its stacks that are kept by number, in a table beside the map; `None` without such.
     pub fn most_frames(&self) -> Option<u32> {
         let mut most = None;
         self.numbered(&mut |_, max| most = most.max(Some(max)));
@@ -293,7 +293,7 @@ impl MapType {
         }
     }
 
-    /// Entries for values of so many bytes, where the user said nothing: [`ENTRIES`], or what a few megabytes per CPU hold.
+    /// Default number of entries for values of this size: [`ENTRIES`], or as many as a few megabytes per CPU hold.
     pub fn fitting_entries(value_size: u32) -> u32 {
         (ROOM / value_size.max(1)).clamp(16, ENTRIES)
     }

@@ -16,7 +16,7 @@ pub struct Show<'s> {
     pub style: Style<'s>,
     /// Only so many keys, those with the greatest values; 0 for all.
     pub top: u64,
-    /// What numbers are divided by; 0 counts as 1.
+    /// Divisor of numbers; 0 counts as 1.
     pub div: u64,
     /// The separator of the parts of a key.
     pub between: &'s str,
@@ -252,7 +252,7 @@ mod tests {
         ty.named(&names)
     }
 
-    fn said(ty: &MapType) -> String {
+    fn printed(ty: &MapType) -> String {
         let values = [7_u64, 5, 9].map(u64::to_le_bytes);
         let elements = (4_u64..).zip(&values);
         let elements = elements.map(|(event, value)| (event.to_le_bytes().to_vec(), [value.as_slice()]));
@@ -263,11 +263,11 @@ mod tests {
     fn events_of_one_function_are_one_row_by_its_name() {
         let count = || ValueKind::Aggregation(Aggregation::new(COUNT, false));
         assert_eq!(
-            said(&map(EventName::Function, count())),
+            printed(&map(EventName::Function, count())),
             "@x[vfs_write]: 9\n@x[vfs_read]: 12\n"
         );
         assert_eq!(
-            said(&map(EventName::Event, count())),
+            printed(&map(EventName::Event, count())),
             "@x[fentry:vfs_read]: 5\n@x[kprobe:vfs_read]: 7\n@x[kprobe:vfs_write]: 9\n"
         );
     }

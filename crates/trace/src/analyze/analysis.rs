@@ -23,7 +23,7 @@ pub struct AnalysisKind {
     pub name: &'static str,
     /// The heading of its table.
     pub title: &'static str,
-    /// What it shows, in a sentence without a full stop.
+    /// Description of the table, in a sentence without a full stop.
     pub about: &'static str,
     /// Whether every report has it.
     pub usual: bool,

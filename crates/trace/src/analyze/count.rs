@@ -1,11 +1,11 @@
-//! A name with a number: the row of most answers.
+//! A name with a count: the row of most tables.
 
 use serde::Serialize;
 
-/// Number of times something was seen.
+/// Number of records with a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// What: an event's name, `comm-pid`, `CPU 3`, a value.
+    /// Name: an event's name, `comm-pid`, `CPU 3`, a value.
     pub name: String,
     /// Number of records.
     pub count: u64,

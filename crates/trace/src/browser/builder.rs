@@ -170,7 +170,7 @@ impl PageBuilder {
         (self.last_ns > 0).then_some(self.last_ns)
     }
 
-    /// How many records were wanted.
+    /// Number of selected records.
     pub fn records(&self) -> u64 {
         self.records
     }

@@ -13,7 +13,7 @@ pub(super) trait Lasting {
 pub(super) struct Longest<T> {
     kept: Vec<T>,
     most: usize,
-    /// What takes no longer is left out from now on; none while all is kept.
+    /// Threshold: spans that take no longer are left out from now on; none while all are kept.
     over_ns: Option<u64>,
     left_out: u64,
 }
@@ -66,7 +66,7 @@ impl<T: Lasting> Longest<T> {
 pub(super) struct LongestKept<T> {
     /// The longest, in the order of their beginnings.
     pub(super) kept: Vec<T>,
-    /// How many were left out,
+    /// Number of spans left out,
     pub(super) left_out: u64,
     /// none of which took longer, ns.
     pub(super) up_to_ns: u64,

@@ -7,7 +7,7 @@
 //!          ──► stacks::Stacks ──► tree of frames ──┘
 //! ```
 //!
-//! Nothing that a trace says becomes markup: all of it is in the columns, and the script shows it as text.
+//! No text of a trace becomes markup: all of it is in the columns, and the script shows it as text.
 
 mod builder;
 mod columns;

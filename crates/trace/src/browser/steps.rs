@@ -16,7 +16,7 @@ enum Step {
     End,
 }
 
-/// What the names of these events end with, whichever way they were recorded: `usdt:./shop:tracing:span_enter`, `user_events:…`.
+/// Suffixes of the names of these events, whichever way they were recorded: `usdt:./shop:tracing:span_enter`, `user_events:…`.
 const STEPS: [(&str, Step); 4] = [
     ("tracing:span_begin", Step::Begin),
     ("tracing:span_enter", Step::Enter),

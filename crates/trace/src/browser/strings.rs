@@ -51,7 +51,7 @@ impl Strings {
         self.strings.iter().map(AsRef::as_ref)
     }
 
-    /// How often a text had no room.
+    /// Number of texts that had no room.
     pub(super) fn left_out(&self) -> u64 {
         self.left_out
     }

@@ -1,4 +1,4 @@
-//! What is kept where there is too much, and how columns lie.
+//! Items kept where there are too many, and layout of the columns.
 
 use super::columns::Columns;
 use super::events::Events;
@@ -106,10 +106,16 @@ fn of_too_many_events_the_most_frequent_are_sampled_and_rare_ones_are_whole() {
         events.add(&record, (0, 0), &Symbols::default(), &mut strings);
     }
     let mut columns = Columns::default();
-    let told = events.finish(&mut columns);
+    let report = events.finish(&mut columns);
     let whole = columns.finish(json!({}));
-    assert_eq!((&told[0]["count"], &told[1]["count"]), (&json!(980), &json!(20)));
-    assert_eq!((&told[0]["stride"], &told[1]["stride"]), (&json!(16), &json!(1)));
+    assert_eq!(
+        (&report[0]["count"], &report[1]["count"]),
+        (&json!(980), &json!(20))
+    );
+    assert_eq!(
+        (&report[0]["stride"], &report[1]["stride"]),
+        (&json!(16), &json!(1))
+    );
     let times = numbers(&whole, "event.time");
     assert!(times.is_sorted() && times.len() <= 100);
     let (often, rare) = (numbers(&whole, "field.0.0"), numbers(&whole, "field.1.0"));

@@ -41,7 +41,7 @@ pub struct Call {
     pub ended_ns: Option<u64>,
     /// The arguments' registers.
     pub values: Vec<u64>,
-    /// What arguments pointed to at the entry.
+    /// Memory that arguments pointed to at the entry.
     pub before: Pieces,
     /// The pointed-to memory at the return.
     pub after: Pieces,
@@ -87,7 +87,7 @@ impl Call {
     }
 
     /// Whether what it returns is an address.
-    pub fn returns_address(&self) -> bool {
+    pub(crate) fn returns_address(&self) -> bool {
         matches!(self.signature.own_name(), "mmap" | "brk" | "mremap" | "shmat")
     }
 

@@ -78,7 +78,7 @@ impl Descriptors {
     }
 
     /// Whether what a call returns is a descriptor.
-    pub fn is_made_by(call: &Call) -> bool {
+    pub(crate) fn is_made_by(call: &Call) -> bool {
         let name = call.signature.own_name();
         MAKERS.contains(&name)
             || name == "fcntl" && call.argument(1).is_some_and(|cmd| DUPLICATES.contains(&cmd))
@@ -159,7 +159,7 @@ impl Descriptors {
                 self.keep(pid, |number| number < first || number > last);
             }
             ("fcntl", _) => {}
-            // Whoever began a call before the records did, or changes what paths mean.
+            // A call that began before the records did, or one that changes the meaning of paths.
             _ => self.remove(pid),
         }
     }

@@ -15,7 +15,7 @@ pub struct Kept {
     pub set: String,
     /// The process of the command that was recorded: what it did before its exec, Kestrel did.
     pub command: Option<u32>,
-    /// What processes had open: process, descriptor, name.
+    /// Open files of processes: process, descriptor, name.
     pub files: Vec<(u32, i64, String)>,
 }
 

@@ -48,7 +48,7 @@ pub enum Moment {
         signature: Arc<Signature>,
         /// The arguments' registers; as many as are known.
         values: Vec<u64>,
-        /// What arguments pointed to, where it was read.
+        /// Memory that arguments pointed to, where it was read.
         pieces: Pieces,
         /// The stacks of the record.
         stacks: Vec<KeptStack>,
@@ -59,7 +59,7 @@ pub enum Moment {
         signature: Arc<Signature>,
         /// The return value.
         value: i64,
-        /// What arguments point to now.
+        /// Memory that arguments point to now.
         pieces: Pieces,
     },
 }

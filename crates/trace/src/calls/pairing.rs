@@ -20,7 +20,7 @@ pub struct Pairing {
 
 impl Pairing {
     /// Takes a call whose entry was not seen, and in which its thread is: its return has its arguments.
-    pub fn resume(&mut self, call: Call) {
+    pub(crate) fn resume(&mut self, call: Call) {
         self.begun.insert(call.tid, call);
     }
 
@@ -30,7 +30,7 @@ impl Pairing {
     }
 
     /// Adds a moment that a filter may have left out: a call counts if its entry or its return was chosen.
-    pub fn add_wanted(
+    pub(crate) fn add_wanted(
         &mut self,
         (pid, tid): (u32, u32),
         (time_ns, wanted): (u64, bool),

@@ -1,7 +1,7 @@
 //! Names of threads as their calls change them: a program that is executed, `prctl(PR_SET_NAME)`, and births of processes, at which the name is the parent's.
 //! Recordings of all calls have no other event of a thread's change of name.
 //!
-//! What is not seen here keeps the name that the recording has for a thread, which is its last one: threads that another thread names (`pthread_setname_np`), threads of the
+//! Threads whose renames are not seen here keep the name that the recording has, which is their last one: threads that another thread names (`pthread_setname_np`), threads of the
 //! kernel and of io_uring, programs whose path was cut or is a descriptor.
 
 use super::moment::{COMPAT_ID, FORK, ID, MEMORY, RAW_ENTER, RAW_EXIT, TEXT};

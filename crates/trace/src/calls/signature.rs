@@ -41,7 +41,7 @@ pub struct Parameter {
     pub name: String,
     /// The type; a type shorter than the register is in its low bytes.
     pub ty: FieldType,
-    /// What the argument means, where that is known.
+    /// Meaning of the argument, where it is known.
     pub kind: Option<ArgumentKind>,
     /// Of an address, how C declares it, where that is known: `struct sockaddr *`.
     pub declared: Option<String>,
@@ -71,7 +71,11 @@ impl Signature {
     }
 
     /// The signature of a call of one of the kernel's interfaces.
-    pub fn of_abi(abi: Abi, call: &str, arguments: impl IntoIterator<Item = (String, FieldType)>) -> Self {
+    pub(crate) fn of_abi(
+        abi: Abi,
+        call: &str,
+        arguments: impl IntoIterator<Item = (String, FieldType)>,
+    ) -> Self {
         let kind_of = |argument: &str| match abi {
             Abi::Native => kind(call, argument),
             Abi::Compat => compat::kind(call, argument),

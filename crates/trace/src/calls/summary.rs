@@ -26,9 +26,9 @@ pub struct Row {
     pub calls: u64,
     /// Number of calls that failed.
     pub errors: u64,
-    /// How many with which error, by its name.
+    /// Number of failed calls by name of the error.
     pub by_error: BTreeMap<String, u64>,
-    /// How many of them took a time that is known.
+    /// Number of calls whose time is known.
     pub timed: u64,
     /// Time of those, ns.
     pub total_ns: u64,
@@ -56,7 +56,7 @@ pub struct Group {
     pub comm: Option<String>,
     /// Rows of the calls, the most time first.
     pub rows: Vec<Row>,
-    /// How many calls had not returned, by call.
+    /// Number of calls that had not returned, by call.
     pub unfinished: BTreeMap<String, u64>,
 }
 
@@ -131,7 +131,7 @@ impl Summary {
 }
 
 impl Group {
-    /// How many calls returned.
+    /// Number of calls that returned.
     pub fn calls(&self) -> u64 {
         self.rows.iter().map(|row| row.calls).sum()
     }

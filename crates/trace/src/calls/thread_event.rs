@@ -10,7 +10,7 @@ use crate::syscall::shape::Width;
 use crate::value::Value;
 use serde::Serialize;
 
-/// What happened to a thread.
+/// An event of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ThreadEvent {
     /// The thread took a signal.
@@ -64,7 +64,7 @@ impl ThreadEvent {
         }
     }
 
-    /// What a record says: nothing, where it has no information (SIGKILL of a process whose end has begun; recordings without exit codes).
+    /// The event of a record: nothing, where it has no information (SIGKILL of a process whose end has begun; recordings without exit codes).
     pub fn of(record: &Record<'_>) -> Option<Self> {
         let number = |field: &str| record.get(field)?.as_i64();
         match record.event.name.as_str() {
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_told_as_wait_tells_them() {
+    fn ends_are_described_as_by_wait() {
         for (code, expected) in [
             (0, "+++ exited with 0 +++"),
             (512, "+++ exited with 2 +++"),

@@ -20,7 +20,7 @@ struct Chrome {
     file: NewFile,
     symbols: Symbols,
     names: Names,
-    /// What stands before the next object.
+    /// Separator before the next object.
     comma: &'static [u8],
 }
 

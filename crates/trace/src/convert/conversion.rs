@@ -27,7 +27,7 @@ pub struct ConversionFormat {
 /// Data of a recording beside its records: what an exporter names addresses and threads by.
 #[derive(Clone, Debug, Default)]
 pub struct RecordingContext {
-    /// What it says about itself.
+    /// Description of the trace.
     pub info: TraceInfo,
     /// Names of addresses.
     pub symbols: Symbols,
@@ -37,7 +37,7 @@ pub struct RecordingContext {
     pub tasks: Tasks,
     /// Frames found in copies of stacks.
     pub unwound: Unwound,
-    /// What its recorder counted.
+    /// Counts of its recorder.
     pub summary: Option<Summary>,
     /// Side file of a recording of system calls: signatures, the set asked for, descriptors open at its start.
     pub calls: Option<Kept>,
@@ -48,7 +48,7 @@ pub trait Conversion {
     /// Writes one record; of equal or later time than the one before.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// Errors of writing.
     fn record(&mut self, record: &Record<'_>) -> Result<()>;
 
     /// Learns the names of threads from a record that is not exported.
@@ -57,7 +57,7 @@ pub trait Conversion {
     /// Notes that so many events of a CPU were lost behind the record before. Formats without a place for that leave it out: what was lost is printed, too.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// Errors of writing.
     fn lost(&mut self, _cpu: u32, _events: u64) -> Result<()> {
         Ok(())
     }
@@ -65,6 +65,6 @@ pub trait Conversion {
     /// Writes what stands at the end, and gives the file its name.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// Errors of writing.
     fn finish(self: Box<Self>) -> Result<()>;
 }

@@ -84,7 +84,7 @@ impl Conversion for Ctf {
 impl Drop for Ctf {
     fn drop(&mut self) {
         if !self.is_whole {
-            // What was begun is no trace of anybody's.
+            // The unfinished trace is of no use.
             _ = directory::discard(&self.new);
         }
     }

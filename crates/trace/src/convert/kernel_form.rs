@@ -15,7 +15,7 @@ use crate::value::Value;
 
 /// Bytes that all events begin with: their number, flags, preemption count, thread.
 const COMMON: usize = 8;
-/// What such events have already, where records have fields of these names, and where it lies.
+/// Fields that such events have already, where records have fields of these names, and their offsets.
 const OF_COMMON: [(&str, usize); 2] = [("common_flags", 2), ("common_preempt_count", 3)];
 
 /// An event in the kernel's form.
@@ -130,7 +130,7 @@ impl Form {
                 FieldSource::Low => out[to] = record.value(field).as_u64().unwrap_or(0) as u8,
                 FieldSource::Memory => {
                     let from = out.len();
-                    // What could not be read is nothing.
+                    // A text that could not be read is empty.
                     if let Value::Text(bytes) | Value::CutText(bytes) = record.value(field) {
                         out.extend_from_slice(bytes);
                     }

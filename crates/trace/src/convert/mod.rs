@@ -45,7 +45,7 @@ pub fn find_format(name: &str) -> Option<&'static ConversionFormat> {
 /// Writes those of the records left in `reader` that `wanted` says, and what was lost between them; gives their number.
 ///
 /// # Errors
-/// What cannot be read or written.
+/// Errors of reading and of writing.
 pub fn convert<R: Source>(
     reader: &mut Reader<R>,
     summary: Option<&Summary>,
@@ -67,7 +67,7 @@ pub fn convert<R: Source>(
         }
     }
     tell(&reader.lost_by_cpu(), &mut written, conversion.as_mut())?;
-    // What was lost behind the last packet only the recorder knows.
+    // Losses behind the last packet are known to the recorder only.
     let mut counted: BTreeMap<u32, u64> = BTreeMap::new();
     for count in summary.into_iter().flat_map(|summary| &summary.events) {
         *counted.entry(count.cpu).or_default() += count.lost;

@@ -396,7 +396,7 @@ impl Parquet {
     }
 }
 
-/// What the file system said where it was the cause: that the disk is full is seen by that.
+/// The file system's error where it was the cause: a full disk is recognised by it.
 fn as_io(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {

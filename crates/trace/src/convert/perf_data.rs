@@ -58,7 +58,7 @@ pub(crate) mod about {
     pub(crate) const BUILD_ID: u16 = 1 << 14;
 }
 
-/// What a sample has, bit by bit (`enum perf_event_sample_format`).
+/// Members of a sample, bit by bit (`enum perf_event_sample_format`).
 pub(crate) mod sampled {
     pub(crate) const IP: u64 = 1;
     pub(crate) const TID: u64 = 1 << 1;
@@ -85,7 +85,7 @@ pub(crate) mod sampled {
     pub(crate) const WEIGHT_STRUCT: u64 = 1 << 24;
 }
 
-/// What a sample of ours has.
+/// Members of our samples.
 const SAMPLED: u64 = sampled::IP
     | sampled::TID
     | sampled::TIME
@@ -93,7 +93,7 @@ const SAMPLED: u64 = sampled::IP
     | sampled::PERIOD
     | sampled::RAW
     | sampled::IDENTIFIER;
-/// What the samples of an event with stacks have besides.
+/// Members that the samples of an event with stacks have besides.
 const CHAINED: u64 = sampled::CALLCHAIN;
 /// Records that are no samples end with what samples have of a thread, a time, a CPU and an event.
 pub(crate) const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;

@@ -42,7 +42,7 @@ impl OutputPath {
     /// The place of that path; folders that are missing on the way are made.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn at(path: &Path) -> Result<Self> {
         let failed = Error::io("write", path);
         let (folder, leaf) = Folder::above(path, true).map_err(failed)?;

@@ -23,7 +23,7 @@ pub(super) const FORMAT: ConversionFormat = ConversionFormat {
     begin: |recording, place| Ok(Box::new(TraceDat::new(recording, place))),
 };
 
-/// What the word behind a page's time says beside its length: events were lost before it; their number stands behind its records.
+/// A flag in the word behind a page's time, beside its length: events were lost before it; their number stands behind its records.
 pub(crate) const LOST: u64 = 1 << 31;
 pub(crate) const COUNTED: u64 = 1 << 30;
 /// Bits of the time since the record before that are in a record's own head.
@@ -36,7 +36,7 @@ pub(crate) const STAMP: u32 = 31;
 /// The longest record whose head has its length, in words.
 const SHORT: usize = 28;
 
-/// What stands behind the description of events.
+/// Options that stand behind the description of events.
 pub(crate) mod option {
     pub(crate) const DONE: u16 = 0;
     pub(crate) const CPUSTAT: u16 = 2;

@@ -47,7 +47,7 @@ impl Unpackers {
 pub struct Ahead<R> {
     unpackers: Unpackers,
     blocks: BlockLocation<R>,
-    /// What is asked for of blocks.
+    /// Request for parts of blocks.
     wanted: BlockRequest,
     /// The block at hand, and how far its pages were read; none where it was given away.
     pages: Vec<u8>,
@@ -115,7 +115,7 @@ impl<R: Read + Seek + Send + 'static> Ahead<R> {
                 .recv()
                 .map_err(|_| io::Error::other("the thread that unpacks its blocks has ended"))?,
             BlockLocation::Nowhere => {
-                // What is there was read, or is a reader's buffer.
+                // The pages there were read, or are a reader's buffer.
                 self.pages.clear();
                 self.at = 0;
                 return Ok(());
@@ -137,7 +137,7 @@ impl<R: Read + Seek + Send + 'static> Ahead<R> {
             BlockLocation::Here(mut blocks, spare) => {
                 blocks.want(&self.wanted);
                 let (sender, unpacked) = channel();
-                // Who waited for it may have gone.
+                // The reader that waited for it may be gone.
                 let job = Job(Box::new(move || _ = sender.send(Unpacked::next(blocks, spare))));
                 // If the thread is gone, the one that takes the block learns of it.
                 _ = thread.send(job);
@@ -153,7 +153,7 @@ impl<R: Read + Seek + Send + 'static> Source for Ahead<R> {
         if self.at == self.pages.len() {
             self.next_block()?;
         } else {
-            // Who looks at the first records alone has no use for a second block.
+            // A reader of the first records alone has no use for a second block.
             self.ask();
         }
         Ok(copy(&self.pages, &mut self.at, bytes))
@@ -169,7 +169,7 @@ impl<R: Read + Seek + Send + 'static> Source for Ahead<R> {
         std::mem::swap(&mut self.pages, chunk);
         self.at = self.pages.len();
         read?;
-        // Who looks at the first records alone has no use for a second block.
+        // A reader of the first records alone has no use for a second block.
         if self.began && !chunk.is_empty() {
             self.ask();
         }

@@ -88,7 +88,7 @@ fn made(path: &Path) -> Result<(Folder, Lock)> {
         let (above, leaf) = Folder::above(path, true).map_err(failed())?;
         let folder = above.own_folder(&leaf).map_err(failed())?;
         let lock = Lock::take(&folder, path)?;
-        // What held it before may have put another directory there.
+        // The former holder of the lock may have put another directory there.
         if is_there(&folder, &above, &leaf) {
             return Ok((folder, lock));
         }
@@ -96,7 +96,7 @@ fn made(path: &Path) -> Result<(Folder, Lock)> {
     Err(Error::Busy { path: path.into() })
 }
 
-/// How often another directory may appear in the place of the one that was opened.
+/// Most attempts where another directory appears in the place of the opened one.
 const ATTEMPTS: u32 = 5;
 
 /// Whether a folder still has its name.
@@ -183,7 +183,7 @@ impl WriteFolder for Directory {
 /// Gives a file of a folder other contents at one blow. What was reserved beside it is written over, so that a full disk has room for it.
 ///
 /// # Errors
-/// What the system says; then the file is as it was, and nothing half written is left.
+/// Errors of the system; then the file is as it was, and nothing half written is left.
 pub fn replace_file(folder: &Folder, name: &str, bytes: &[u8]) -> io::Result<()> {
     let beside = beside(name);
     let written = folder.write(&beside).and_then(|mut file| {

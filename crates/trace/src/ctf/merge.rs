@@ -41,13 +41,13 @@ struct Source {
     events: BTreeMap<u16, EventId>,
     /// The boot: an index.
     boot: usize,
-    /// How much later its times are here.
+    /// Nanoseconds added to its times.
     later_ns: u64,
-    /// What its streams had lost, by buffer and CPU as they are called here.
+    /// Losses of its streams, by buffer and CPU as they are numbered here.
     lost: BTreeMap<(u32, u32), u64>,
 }
 
-/// What a buffer, or the ring of a thread, of a recording is called here.
+/// Number of a recording's buffer, or of a thread's ring, in the merged trace.
 fn ring_called(buffers: &BTreeMap<u32, u32>, number: u32) -> Option<u32> {
     let of_thread = || {
         let (place, thread) = BufferInfo::split(number);
@@ -256,7 +256,7 @@ impl Merge {
             }
             match (&mut beside.calls, calls) {
                 (none @ None, calls) => *none = calls,
-                // What was open when the first began says nothing of the processes of another.
+                // Files that were open when the first recording began say nothing of the processes of another.
                 (Some(kept), Some(_)) if infos.iter().any(|info| info.uuid != infos[0].uuid) => {
                     kept.files.clear()
                 }
@@ -299,7 +299,7 @@ impl Merge {
     /// Writes the new trace, compressed at a level or plain.
     ///
     /// # Errors
-    /// What cannot be read or written.
+    /// Errors of reading and of writing.
     pub fn write(&mut self, path: &Path, level: Option<u8>) -> Result<Merged> {
         let mut rewriter = Rewriter::create_of(path, self.info.clone(), level)?;
         let mut order = BinaryHeap::new();
@@ -516,7 +516,7 @@ fn sum(infos: &[TraceInfo], summaries: &[Option<Summary>], notes: &[String]) -> 
         .iter()
         .map(|summary| summary.started_ns.saturating_add(summary.duration_ns))
         .max();
-    // What one of the recorders does not know is not known of all together.
+    // A count that one of the recorders does not know is not known of all together.
     let missed: Option<Vec<Missed>> = known.iter().map(|summary| summary.missed).collect();
     let frozen: Option<Vec<u64>> = known.iter().map(|summary| summary.frozen).collect();
     let mut summary = Summary {

@@ -14,7 +14,7 @@ pub mod rewrite;
 pub mod write;
 
 /// Name of the file that holds the metadata text.
-pub const METADATA: &str = "metadata";
+pub(crate) const METADATA: &str = "metadata";
 
 /// The folder within a trace for what CTF cannot hold; readers of CTF skip hidden entries.
 pub const SIDE: &str = ".kestrel";

@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Suffix of the names of packed streams.
-pub const SUFFIX: &str = ".packed";
+pub(crate) const SUFFIX: &str = ".packed";
 
 /// Bytes of the pages of a full block.
 const FULL: usize = PACKETS * PAGE as usize;

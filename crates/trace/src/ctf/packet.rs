@@ -153,7 +153,7 @@ fn content_end(bits: u64) -> Option<u32> {
 }
 
 /// The trace that a page says it belongs to, whatever it holds: valid only where the magic number is right.
-pub fn uuid_of(page: &[u8]) -> Option<Uuid> {
+pub(crate) fn uuid_of(page: &[u8]) -> Option<Uuid> {
     Some(Uuid(*page.get(offset::UUID as usize..)?.first_chunk()?))
 }
 
@@ -336,6 +336,6 @@ fn cut(page: &mut Page, count: u32, bytes: usize, begin_ns: u64) -> u32 {
 }
 
 /// Whether a page is one of metadata.
-pub fn is_metadata(page: &[u8]) -> bool {
+pub(crate) fn is_metadata(page: &[u8]) -> bool {
     word(page, offset::MAGIC) == Some(MAGIC) && word(page, offset::STREAM) == Some(METADATA_STREAM)
 }

@@ -43,7 +43,7 @@ pub struct SideData {
     pub tasks: Tasks,
     /// Frames found in copies of stacks.
     pub unwound: Unwound,
-    /// What recordings of system calls keep.
+    /// Notes of recordings of system calls.
     pub calls: Option<Kept>,
 }
 
@@ -58,10 +58,10 @@ struct Stream {
     last_ns: u64,
     events: u32,
     sequence: u64,
-    /// What the old stream had lost when its first record came, and what it has lost since.
+    /// Losses of the old stream when its first record came, and since then.
     before: u64,
     lost: u64,
-    /// How many of those the remaining pages report.
+    /// Number of those that the remaining pages report.
     reported: u64,
 }
 
@@ -81,7 +81,7 @@ impl Rewriter {
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn create_of(path: &Path, info: TraceInfo, level: Option<u8>) -> Result<Self> {
+    pub(crate) fn create_of(path: &Path, info: TraceInfo, level: Option<u8>) -> Result<Self> {
         Ok(Self {
             writer: directory::create_packed(path, info, true, level)?,
             streams: BTreeMap::new(),
@@ -192,7 +192,7 @@ impl Rewriter {
     pub(super) fn end(mut self, beside: &SideData, maps: Option<&KeptMaps>) -> Result<Written> {
         let end_ns = self.span.map_or(0, |(_, last)| last);
         for (key, stream) in &mut self.streams {
-            // What a last page reports as lost may have been lost behind its last record.
+            // Losses that a last page reports may have happened behind its last record.
             if stream.lost > stream.reported {
                 stream.last_ns = stream.last_ns.max(end_ns);
             }

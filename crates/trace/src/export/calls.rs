@@ -121,7 +121,7 @@ impl Calls {
         }
     }
 
-    /// How many calls were shown so far.
+    /// Number of calls shown so far.
     pub fn lines(&self) -> u64 {
         self.lines
     }
@@ -305,7 +305,7 @@ impl Calls {
     }
 
     /// Gives the calls that have not returned.
-    pub fn each_left(&mut self, done: &mut dyn FnMut(&Call, &Descriptors)) {
+    pub(crate) fn each_left(&mut self, done: &mut dyn FnMut(&Call, &Descriptors)) {
         self.take_left(&mut |calls, call| done(call, &calls.files));
     }
 
@@ -386,7 +386,7 @@ fn is_exec(signature: &Signature) -> bool {
 /// records that are wanted. `name` stands for `out` in errors.
 ///
 /// # Errors
-/// What cannot be read or written.
+/// Errors of reading and of writing.
 pub fn as_calls<R: Source>(
     reader: &mut Reader<R>,
     wanted: &mut dyn FnMut(&Record<'_>) -> bool,

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_counted_from_what_was_asked() {
+    fn a_time_is_counted_from_the_requested_start() {
         let records = [5_000_001_000, 5_250_001_000, 7_250_002_999];
         let offset_ns = 1_700_000_000_000_000_000;
         for (times, expected) in [

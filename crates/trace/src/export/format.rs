@@ -16,7 +16,7 @@ pub const CALLS: &str = event_kind::JPROBE.name;
 pub struct Style {
     /// Times with 9 decimals instead of 6.
     pub nanoseconds: bool,
-    /// What times are counted from, in all formats.
+    /// Start of times, in all formats.
     pub times: Times,
 }
 

@@ -48,7 +48,7 @@ struct Keys {
 }
 
 impl Json {
-    /// A printer that knows these symbols of the kernel and these names of threads.
+    /// A printer with these symbols of the kernel and these names of threads.
     pub fn new(symbols: Symbols, processes: Processes) -> Self {
         Self {
             clock: Clock::new(Times::default()),
@@ -59,7 +59,7 @@ impl Json {
         }
     }
 
-    /// Sets from what times are counted.
+    /// Sets the origin of times.
     pub fn timed(self, times: Times) -> Self {
         let clock = Clock::new(times);
         Self { clock, ..self }
@@ -149,7 +149,7 @@ impl Keys {
     }
 }
 
-/// A value as it is written in records, for those who build JSON of several.
+/// A value as in records, for callers that build JSON of several.
 pub fn json_value(value: Value<'_>, symbols: &Symbols) -> serde_json::Value {
     let mut text = Vec::new();
     json(value, JsonStyle::Record, symbols, &mut text);

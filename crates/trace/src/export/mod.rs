@@ -46,7 +46,7 @@ const CHUNK: usize = 64 * 1024;
 /// Writes all that is left in `reader`; gives the number of records. `name` stands for `out` in errors.
 ///
 /// # Errors
-/// What cannot be read or written.
+/// Errors of reading and of writing.
 pub fn all<R: Source>(
     reader: &mut Reader<R>,
     export: &mut dyn Export,
@@ -59,7 +59,7 @@ pub fn all<R: Source>(
 /// Writes those of the records left in `reader` that `wanted` says; gives their number. `name` stands for `out` in errors.
 ///
 /// # Errors
-/// What cannot be read or written.
+/// Errors of reading and of writing.
 pub fn chosen<R: Source>(
     reader: &mut Reader<R>,
     wanted: &mut dyn FnMut(&Record<'_>) -> bool,

@@ -112,7 +112,7 @@ impl PerfScript {
                         .map(|location| (location, address - called))
                 }
             };
-            // What the compiler put in the place of calls has lines of its own, innermost first.
+            // Inlined functions have lines of their own, innermost first.
             let code = location.as_ref().and_then(|(location, _)| location.code());
             for inlined in code.iter().flat_map(|code| code.inlined.iter().rev()) {
                 out.extend_from_slice(format!("\t{address:16x} ").as_bytes());

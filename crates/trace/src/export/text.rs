@@ -46,11 +46,11 @@ impl Export for Text {
         self.known.learn(record);
         self.line.clear();
         self.head(record);
-        if let Some(said) = self.said(record) {
+        if let Some(printed) = self.printed(record) {
             out.extend_from_slice(self.line.bytes());
             escape(record.event.name.as_bytes(), out);
             out.extend_from_slice(b": ");
-            out.extend_from_slice(&said);
+            out.extend_from_slice(&printed);
             out.push(b'\n');
             return;
         }
@@ -132,8 +132,8 @@ impl Text {
         line.two(*b": ");
     }
 
-    /// What a statement of output printed, where the record is one's: further lines stand beneath the first.
-    fn said(&mut self, record: &Record<'_>) -> Option<Vec<u8>> {
+    /// Output of a statement of output, where the record is one's: further lines stand beneath the first.
+    fn printed(&mut self, record: &Record<'_>) -> Option<Vec<u8>> {
         record.event.action.as_ref()?;
         let form = Form {
             escaped: true,
@@ -141,19 +141,19 @@ impl Text {
         };
         let text = match self.sites.effect(record, form, &self.known.symbols)? {
             Effect::Print(text) | Effect::Complain(text) | Effect::Warn(text) => text,
-            // What the map held then is not in the recording.
+            // The contents of the map at that time are not in the recording.
             Effect::PrintMap(map) => format!("print(@{})", map.name).into_bytes(),
             _ => return None,
         };
-        let mut said = Vec::new();
+        let mut printed = Vec::new();
         for (number, line) in text.trim_ascii_end().split(|byte| *byte == b'\n').enumerate() {
             if number > 0 {
-                said.push(b'\n');
-                pad_left(16, &mut said);
+                printed.push(b'\n');
+                pad_left(16, &mut printed);
             }
-            said.extend_from_slice(line);
+            printed.extend_from_slice(line);
         }
-        Some(said)
+        Some(printed)
     }
 }
 

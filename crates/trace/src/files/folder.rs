@@ -39,7 +39,7 @@ impl Folder {
     /// Opens a folder that is there; none where nothing is.
     ///
     /// # Errors
-    /// What the system says; an [`Objection`] where a link of another user leads there.
+    /// Errors of the system; an [`Objection`] where a link of another user leads there.
     pub fn find(path: &Path) -> io::Result<Option<Self>> {
         let mut walk = Walk::begin()?;
         let end = walk.to(path)?;
@@ -60,7 +60,7 @@ impl Folder {
     /// Opens a folder to be read only, whosever links lead there.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn followed(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
@@ -72,7 +72,7 @@ impl Folder {
     /// missing on the way are made.
     ///
     /// # Errors
-    /// What the system says; an [`Objection`] where a link of another user lies on the way.
+    /// Errors of the system; an [`Objection`] where a link of another user lies on the way.
     pub fn above(path: &Path, make: bool) -> io::Result<(Self, OsString)> {
         let mut walk = Walk::begin()?;
         walk.makes = make;
@@ -144,7 +144,7 @@ impl Folder {
     /// A folder in it.
     ///
     /// # Errors
-    /// What the system says; `ELOOP` or `ENOTDIR` for a link.
+    /// Errors of the system; `ELOOP` or `ENOTDIR` for a link.
     pub fn folder(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         let name = name.as_ref();
         let fd = rustix::fs::openat(&self.fd, name, FOLDER, Mode::empty())?;
@@ -155,7 +155,7 @@ impl Folder {
     /// A folder in it that others could not have exchanged, made for its owner alone where it is not there.
     ///
     /// # Errors
-    /// What the system says; an [`Objection`] to what is there.
+    /// Errors of the system; an [`Objection`] to what is there.
     pub fn own_folder(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         let name = name.as_ref();
         match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o700)) {
@@ -170,7 +170,7 @@ impl Folder {
     /// An ordinary file in it, for reading.
     ///
     /// # Errors
-    /// What the system says, also for a link; in words for what is no file.
+    /// Errors of the system, also for a link; in words for what is no file.
     pub fn read(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         self.file(name.as_ref(), FILE | OFlags::RDONLY)
     }
@@ -209,7 +209,7 @@ impl Folder {
     /// All that lies in it.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn entries(&self) -> io::Result<Vec<Entry>> {
         let mut all = Vec::new();
         for entry in Dir::read_from(&self.fd)? {
@@ -237,7 +237,7 @@ impl Folder {
     /// Gives something in it another name, in the place of a file that has it.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(rustix::fs::renameat(
             &self.fd,
@@ -250,7 +250,7 @@ impl Folder {
     /// Two things take each other's name at once.
     ///
     /// # Errors
-    /// What the system says; `EINVAL` where a file system cannot.
+    /// Errors of the system; `EINVAL` where a file system cannot.
     pub(crate) fn exchange(&self, one: &OsStr, with: &Self, other: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat_with(
             &self.fd,
@@ -269,7 +269,7 @@ impl Folder {
     /// Removes a file.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn remove_file(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name.as_ref(), AtFlags::empty())?)
     }
@@ -277,7 +277,7 @@ impl Folder {
     /// Removes an empty folder.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn remove_folder(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name.as_ref(), AtFlags::REMOVEDIR)?)
     }
@@ -285,7 +285,7 @@ impl Folder {
     /// Gives it to another user.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn give(&self, user: u32, group: u32) -> io::Result<()> {
         std::os::unix::fs::fchown(&self.fd, Some(user), Some(group))
     }

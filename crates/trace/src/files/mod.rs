@@ -65,7 +65,7 @@ pub struct Opened {
 /// pipes are not, either: their writer may never come.
 ///
 /// # Errors
-/// What the system says, or in words why it is not opened.
+/// Errors of the system, or in words why it is not opened.
 pub fn open(path: &Path) -> io::Result<Opened> {
     opened(Walk::begin()?, path)
 }
@@ -116,7 +116,7 @@ fn opened(mut walk: Walk, path: &Path) -> io::Result<Opened> {
             };
             (file, walk.path())
         }
-        // What the caller has open already (`/dev/stdin`) it chose itself.
+        // A file that the caller has open already (`/dev/stdin`) it chose itself.
         End::Handed(file) => (file, path.to_owned()),
         End::Missing { .. } => return Err(rustix::io::Errno::NOENT.into()),
     };
@@ -154,7 +154,7 @@ pub fn objection(path: &Path, user: u32) -> io::Result<Option<Objection>> {
 /// ordinary file of the caller's or of root's is written over.
 ///
 /// # Errors
-/// What the system says, or an [`Objection`].
+/// Errors of the system, or an [`Objection`].
 pub fn create(path: &Path, mode: u32) -> io::Result<File> {
     let mut walk = Walk::begin()?;
     let end = walk.to(path)?;

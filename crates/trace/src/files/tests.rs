@@ -34,15 +34,15 @@ fn a_file_is_trusted_where_only_root_and_the_caller_could_write_or_move_it() {
     fs::write(&file, "text").unwrap();
     assert_eq!(objects_to(&file), None, "a sticky /tmp above is no objection");
     set_mode(&file, 0o620);
-    let said = objects_to(&file).unwrap();
+    let message = objects_to(&file).unwrap();
     assert!(
-        said.starts_with(file.to_str().unwrap()) && said.contains("others"),
-        "{said}"
+        message.starts_with(file.to_str().unwrap()) && message.contains("others"),
+        "{message}"
     );
     set_mode(&file, 0o600);
     set_mode(&place, 0o777);
-    let said = objects_to(&file).unwrap();
-    assert!(said.starts_with(&format!("{}:", place.display())), "{said}");
+    let message = objects_to(&file).unwrap();
+    assert!(message.starts_with(&format!("{}:", place.display())), "{message}");
     set_mode(&place, 0o1777);
     assert_eq!(objects_to(&file), None);
     if !root() {
@@ -53,7 +53,7 @@ fn a_file_is_trusted_where_only_root_and_the_caller_could_write_or_move_it() {
 }
 
 #[test]
-fn links_of_others_are_told_and_nothing_is_written_through_them() {
+fn links_of_others_are_reported_and_not_written_through() {
     if !root() {
         return;
     }
@@ -70,8 +70,11 @@ fn links_of_others_are_told_and_nothing_is_written_through_them() {
     create(&through, 0o600).unwrap();
     assert!(fs::read(&file).unwrap().is_empty());
     std::os::unix::fs::lchown(&link, Some(EVE), None).unwrap();
-    let said = objects_to(&through).unwrap();
-    assert!(said.contains("symbolic link of another user (1000)"), "{said}");
+    let message = objects_to(&through).unwrap();
+    assert!(
+        message.contains("symbolic link of another user (1000)"),
+        "{message}"
+    );
     for refused in [
         create(&through, 0o600).map(drop),
         create(&link.join("new"), 0o600).map(drop),
@@ -127,9 +130,9 @@ fn links_that_lead_in_circles_end() {
 
 #[test]
 fn devices_and_directories_are_not_opened_but_an_inherited_pipe_is() {
-    let said = |path: &str| open(Path::new(path)).unwrap_err().to_string();
-    assert_eq!(said("/dev/zero"), "it is no file but a device");
-    assert_eq!(said("/"), "it is no file but a directory");
+    let message = |path: &str| open(Path::new(path)).unwrap_err().to_string();
+    assert_eq!(message("/dev/zero"), "it is no file but a device");
+    assert_eq!(message("/"), "it is no file but a directory");
     let (reader, _writer) = io::pipe().unwrap();
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
     assert_eq!(
@@ -205,8 +208,8 @@ impl Elsewhere {
             .spawn()
             .ok()?;
         let mut line = String::new();
-        let told = BufReader::new(child.stdout.take()?).read_line(&mut line);
-        if told.is_err() || line != "ready\n" {
+        let bytes_read = BufReader::new(child.stdout.take()?).read_line(&mut line);
+        if bytes_read.is_err() || line != "ready\n" {
             let _ = child.wait();
             println!("skipped: no mounts of its own here");
             return None;
@@ -256,8 +259,8 @@ fn nothing_leads_out_of_another_process_s_tree_and_nothing_in_it_is_trusted() {
             "{name}: {}",
             opened.path.display()
         );
-        let said = opened.objection.clone().map(|it| it.to_string());
-        assert!(said.unwrap().contains("another process's tree"), "{name}");
+        let message = opened.objection.clone().map(|it| it.to_string());
+        assert!(message.unwrap().contains("another process's tree"), "{name}");
         assert_eq!(text_of(opened), "theirs\n", "{name}");
         let opened = open_in(&entered, &place.join(name)).unwrap();
         assert!(opened.objection.is_some(), "{name}");
@@ -271,11 +274,11 @@ fn nothing_leads_out_of_another_process_s_tree_and_nothing_in_it_is_trusted() {
         ("device", "device"),
         ("link", "device"),
     ] {
-        // None of these waits, a pipe that nobody writes to neither.
-        let said = open(&other.path(&place, name)).unwrap_err().to_string();
-        assert!(said.contains(why), "{name}: {said}");
-        let said = open_in(&entered, &place.join(name)).unwrap_err().to_string();
-        assert!(said.contains(why), "{name}: {said}");
+        // None of these waits, a pipe without a writer neither.
+        let message = open(&other.path(&place, name)).unwrap_err().to_string();
+        assert!(message.contains(why), "{name}: {message}");
+        let message = open_in(&entered, &place.join(name)).unwrap_err().to_string();
+        assert!(message.contains(why), "{name}: {message}");
     }
     for name in ["target", "new"] {
         let refused = create(&other.path(&place, name), 0o600).unwrap_err();
@@ -301,8 +304,8 @@ fn where_others_choose_no_pipe_is_waited_for() {
     symlink("pipe", place.join("link")).unwrap();
     fs::write(place.join("file"), "text").unwrap();
     for name in ["pipe", "link"] {
-        let said = open_ordinary(&place.join(name)).unwrap_err().to_string();
-        assert_eq!(said, "it is no file but a pipe", "{name}");
+        let message = open_ordinary(&place.join(name)).unwrap_err().to_string();
+        assert_eq!(message, "it is no file but a pipe", "{name}");
     }
     assert_eq!(text_of(open_ordinary(&place.join("file")).unwrap()), "text");
 }

@@ -56,7 +56,7 @@ pub(super) enum End {
 pub(super) struct Walk {
     root: OwnedFd,
     steps: Vec<(OwnedFd, OsString)>,
-    /// How many steps lead to the root of the tree that the walk does not leave.
+    /// Number of steps to the root of the tree that the walk does not leave.
     floor: usize,
     /// Whether that tree is another process's.
     pub(super) is_elsewhere: bool,

@@ -51,7 +51,7 @@ impl ReadAt for Vec<u8> {
 }
 
 /// Reads until `to` is full or the bytes end; gives how many were read.
-pub fn read_full(from: &impl ReadAt, at: u64, to: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_full(from: &impl ReadAt, at: u64, to: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < to.len() {
         let Some(at) = at.checked_add(done as u64) else {

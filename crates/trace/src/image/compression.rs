@@ -60,7 +60,7 @@ impl Unpacker {
 
     /// Room for the packed bytes; `None` for more than a page can take.
     pub(super) fn packed(&mut self, size: usize) -> Option<&mut [u8]> {
-        // What packing makes larger is kept as it is; twice a page is more than any of them needs.
+        // A page that packing makes larger is kept as it is; twice a page is more than any of them needs.
         if size > 2 * self.page.len() {
             return None;
         }

@@ -10,7 +10,7 @@ pub(super) trait Events: std::fmt::Debug + Send {
     /// Makes the next record; false at the end. One without bytes only says what was lost.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     fn next(&mut self, draft: &mut Draft) -> io::Result<bool>;
 
     /// Damage met since the last call, which is not among the records.
@@ -25,7 +25,7 @@ pub(super) struct Draft {
     /// Events of its stream that were lost before it.
     pub(super) lost: u64,
     bytes: Vec<u8>,
-    /// What fields of variable length hold: the field's index, and how much of `held`.
+    /// Contents of fields of variable length: the field's index, and how much of `held`.
     tail: Vec<(usize, usize)>,
     held: Vec<u8>,
 }

@@ -17,7 +17,7 @@ use std::fs::File;
 pub struct Format {
     /// The format's name: `perf.data`.
     pub name: &'static str,
-    /// What its files begin with.
+    /// First bytes of its files.
     pub(super) magic: &'static [u8],
     /// Reads what stands before the records; gives a message where something is wrong.
     pub(super) open: fn(File, u64) -> Result<Foreign, String>,
@@ -35,16 +35,16 @@ pub(super) struct Foreign {
     pub(super) tasks: Tasks,
     /// The tool that wrote it.
     pub(super) tool: String,
-    /// How many pages its records may take.
+    /// Most pages of its records.
     pub(super) packets: u64,
-    /// What is not understood, or not as one might think.
+    /// Parts that are not understood, or not as one might think.
     pub(super) remarks: Vec<String>,
 }
 
 /// The records of a stream.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// What its buffer is called there; empty for the one that has no name.
+    /// Name of its buffer there; empty for the one that has no name.
     pub(super) buffer: String,
     pub(super) cpu: u32,
     pub(super) events: Box<dyn Events>,

@@ -11,7 +11,7 @@ use kestrel_layout::entry::{Field, Format, LabelKind, Location, Printed};
 pub(super) struct KernelEvent {
     pub(super) class: EventClass,
     slots: Vec<Slot>,
-    /// How many fields of its own the class has; behind them are those that lie elsewhere.
+    /// Number of the class's own fields; behind them are those that lie elsewhere.
     pub(super) own: usize,
 }
 

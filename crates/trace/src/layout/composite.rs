@@ -54,7 +54,7 @@ pub struct Member {
 pub struct Bits {
     /// The lowest that belongs to the member.
     pub first: u8,
-    /// How many there are, at least 1.
+    /// Number of these, at least 1.
     pub width: u8,
 }
 
@@ -91,7 +91,7 @@ impl Composite {
     }
 
     /// Whether its members follow each other without a byte or a bit in common.
-    pub fn is_in_order(&self) -> bool {
+    pub(crate) fn is_in_order(&self) -> bool {
         let mut end = 0;
         self.members.iter().all(|member| {
             let follows = member.bits.is_none() && member.offset >= end;
@@ -126,7 +126,7 @@ impl FieldType {
     }
 
     /// Calls `each` with the type and with each that it is made of.
-    pub fn each_part(&mut self, each: &mut impl FnMut(&mut Self)) {
+    pub(crate) fn each_part(&mut self, each: &mut impl FnMut(&mut Self)) {
         match self {
             Self::Array { element, .. } => element.each_part(each),
             Self::Composite(composite) => {

@@ -42,7 +42,7 @@ pub struct HeldStack {
 
 impl HeldStack {
     /// Bytes of a frame.
-    pub fn frame_size(&self) -> u32 {
+    pub(crate) fn frame_size(&self) -> u32 {
         match self.mode {
             StackMode::BuildId => 32,
             _ => 8,
@@ -58,7 +58,7 @@ impl HeldStack {
     }
 
     /// Bytes before the process's number.
-    pub fn pid_offset(&self) -> u32 {
+    pub(crate) fn pid_offset(&self) -> u32 {
         match self.frames {
             Frames::Inline => self.max.saturating_mul(self.frame_size()).saturating_add(8),
             Frames::Numbered => 8,

@@ -1,8 +1,8 @@
-//! Numbers that stand for names which only the reader knows, and how their bytes lie: symbols, addresses of networks, dates, users, groups, errors, signals.
+//! Numbers that stand for names which only the reader knows, and their bytes: symbols, addresses of networks, dates, users, groups, errors, signals.
 
 use serde::{Deserialize, Serialize};
 
-/// A number, or a few bytes, shown by a name that is found when it is shown. Integers are little-endian.
+/// A number, or a few bytes, shown by a name that is looked up by the reader. Integers are little-endian.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Named {
     /// 8 bytes: an address of the kernel, shown as the symbol that it lies in (`ksym`): `vfs_read`.
@@ -40,7 +40,7 @@ pub enum Named {
 /// A clock whose times are shown as dates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DateClock {
-    /// Since the machine was started, sleep included: what `nsecs` is.
+    /// Since the machine was started, sleep included: the clock of `nsecs`.
     Boot,
     /// `CLOCK_MONOTONIC`.
     Monotonic,

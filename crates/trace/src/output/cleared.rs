@@ -1,4 +1,4 @@
-//! `clear` and `zero`, which the kernel has done: a generation began.
+//! The output of `clear` and `zero`, after the kernel's part: a new generation began.
 
 use super::reached::{Effect, Output};
 

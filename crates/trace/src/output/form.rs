@@ -14,7 +14,7 @@ pub struct Form<'s> {
     pub json: bool,
     /// Whether control characters in strings from traced programs are escaped, so that a terminal does not obey them; bpftrace writes strings as they are.
     pub escaped: bool,
-    /// What stands behind a string that was cut.
+    /// Mark behind a string that was cut.
     pub trailer: Trailer<'s>,
 }
 

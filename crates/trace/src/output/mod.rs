@@ -8,7 +8,7 @@
 //! | `errorf`, `warnf` | place, U+001F, format: `stdin:1:32-75␟%d` | the same |
 //! | `print` | | the value |
 //! | `print_map` | the map's name; then, where the map has no keys and no function fills it, a line break and `one` | generation; value (only with `one`); optionally the most keys to show and the divisor together |
-//! | `cleared`, `zeroed` | the map's name | the generation that began; keys go, or stay with zero |
+//! | `cleared`, `zeroed` | the map's name | the generation that began; keys are removed, or kept with zero |
 //! | `time` | the format, or nothing for `%H:%M:%S` and a line break | |
 //! | `join` | what stands between | strings, or arrays of strings; up to the first empty one |
 //! | `cat`, `system` | the format of the path, or of the command | one for each conversion |

@@ -1,4 +1,4 @@
-//! A site that was reached: its text and values, how they are shown, and what comes of it.
+//! A record of an output site: its text and values, their form, and its effect.
 
 use super::form::Form;
 use crate::print::printf::Format;
@@ -18,7 +18,7 @@ pub enum Effect {
     Warn(Vec<u8>),
     /// A map is shown by [`Form::map`].
     PrintMap(MapShown),
-    /// A generation of a map began: what the map holds of those before it can go.
+    /// A generation of a map began: keys of earlier ones can be removed.
     Cleared {
         /// The map's name.
         name: String,
@@ -27,7 +27,7 @@ pub enum Effect {
         /// Whether the keys are kept, with the value zero.
         zeroed: bool,
     },
-    /// What a file holds is printed, by [`Form::file`].
+    /// Printing of a file's contents, by [`Form::file`].
     Cat {
         /// The file's path.
         path: Vec<u8>,
@@ -39,7 +39,7 @@ pub enum Effect {
     },
     /// The program ends.
     Exit {
-        /// With this code.
+        /// Exit code of the program.
         code: i64,
     },
 }
@@ -51,9 +51,9 @@ pub struct MapShown {
     pub name: String,
     /// The generation of the map that is shown.
     pub generation: u64,
-    /// Only so many keys; 0 for all.
+    /// Number of keys to show; 0 for all.
     pub top: u64,
-    /// What numbers are divided by; 0 counts as 1.
+    /// Divisor of numbers; 0 counts as 1.
     pub div: u64,
 }
 
@@ -63,12 +63,12 @@ pub struct Sites {
     formats: HashMap<String, Format>,
 }
 
-/// A site that was reached.
+/// A record of a site while it is performed.
 pub(super) struct Reached<'a> {
     pub(super) text: &'a str,
     pub(super) values: Vec<Value<'a>>,
     pub(super) sites: &'a mut Sites,
-    /// ns of `CLOCK_MONOTONIC`.
+    /// Time of the record, ns of `CLOCK_MONOTONIC`.
     pub(super) time_ns: u64,
     pub(super) form: Form<'a>,
     pub(super) symbols: &'a Symbols,
@@ -77,7 +77,7 @@ pub(super) struct Reached<'a> {
 /// A verb of output.
 pub(super) struct Output {
     pub(super) verb: &'static str,
-    /// Whether its reader opens a file or runs a command, by the rights that the reader has.
+    /// Whether its reader opens a file or runs a command, with the reader's rights.
     pub(super) needs_trust: bool,
     pub(super) effect: fn(&mut Reached<'_>) -> Effect,
 }
@@ -91,12 +91,12 @@ impl Reached<'_> {
             .unwrap_or_default()
     }
 
-    /// The values in a format, as they are shown.
+    /// The values formatted as for a terminal.
     pub(super) fn formatted(&mut self, format: &str) -> Vec<u8> {
         self.written(format, self.form.text_style())
     }
 
-    /// The values in a format, as they are: a path or a command.
+    /// The values formatted verbatim, for a path or a command.
     pub(super) fn plain(&mut self, format: &str) -> Vec<u8> {
         let style = Style {
             escaped: false,

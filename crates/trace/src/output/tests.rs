@@ -19,7 +19,7 @@ fn integer(size: u8, signed: bool) -> FieldType {
     }
 }
 
-/// What a record of a site asks, whose values are of these types and bytes.
+/// The requests of a site's record whose values are of these types and bytes.
 fn performed(verb: &str, text: &str, values: &[(FieldType, Vec<u8>)], form: Form<'_>) -> Option<Effect> {
     let fields = values
         .iter()

@@ -10,7 +10,7 @@ pub struct Verdict {
     pub name: String,
     /// Whether it passed.
     pub passed: bool,
-    /// How long its handlers ran, by the kernel's count.
+    /// Run time of its handlers, by the kernel's count.
     pub nanoseconds: u64,
     /// The output, as text.
     pub printed: Vec<u8>,
@@ -27,10 +27,10 @@ pub struct Benchmark {
     pub runs: u64,
 }
 
-/// Form of printed verdicts.
+/// Form of verdicts as they are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerdictForm {
-    /// Whether they are lines of JSON.
+    /// Whether verdicts are lines of JSON.
     pub json: bool,
     /// Whether marks have colours.
     pub colour: bool,

@@ -1,11 +1,11 @@
-//! Text of others on a terminal: what would move the cursor, end the line, or turn the direction of reading is spelled out.
+//! Untrusted text on a terminal: characters that would move the cursor, end the line, or turn the direction of reading are escaped.
 //!
 //! Names of threads, strings of programs, names of events in other people's traces, file names: their author may have chosen `\e]0;…`, a newline that
-//! forges a line, or U+202E, behind which a line reads otherwise than it is. All that is shown as text goes through here.
+//! forges a line, or U+202E, behind which a line reads otherwise than it is. All text that is shown goes through here.
 
 use std::borrow::Cow;
 
-/// Whether a character does something to a terminal beside standing there: controls (C0, DEL, C1), line and paragraph separators, and what directs
+/// Whether a character does more on a terminal than being shown: controls (C0, DEL, C1), line and paragraph separators, and marks of
 /// bidirectional text.
 pub fn is_unsafe(c: char) -> bool {
     c.is_control()
@@ -19,9 +19,9 @@ pub fn colour_length(text: &[u8]) -> Option<usize> {
     (numbers.get(end) == Some(&b'm')).then_some(end + 3)
 }
 
-/// Appends text of others in the output of a program: ends of lines, tabs and colours are the program's own affair, what else a terminal would obey is
-/// spelled out.
-pub fn escape_in_output(bytes: &[u8], out: &mut Vec<u8>) {
+/// Appends untrusted text in the output of a program: ends of lines, tabs and colours are kept, other control characters are
+/// escaped.
+pub(crate) fn escape_in_output(bytes: &[u8], out: &mut Vec<u8>) {
     let mut rest = bytes;
     while let Some(first) = rest.first() {
         let kept = match first {
@@ -43,7 +43,7 @@ pub fn escape_in_output(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends bytes of others as text: unsafe characters and bytes that are no UTF-8 as `\x1b`, `\u202e`.
+/// Appends untrusted bytes as text: unsafe characters and bytes that are no UTF-8 as `\x1b`, `\u202e`.
 pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     if bytes.iter().all(|byte| (0x20..0x7f).contains(byte)) {
         out.extend_from_slice(bytes);
@@ -63,7 +63,7 @@ pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A text of others as it may be shown.
+/// An untrusted text as it may be shown.
 pub fn shown(text: &str) -> Cow<'_, str> {
     let plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
     if plain || !text.chars().any(is_unsafe) {
@@ -71,7 +71,7 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     }
     let mut out = Vec::new();
     escape(text.as_bytes(), &mut out);
-    // What is escaped is text as what it was made of is.
+    // Escapes of text are text.
     Cow::Owned(String::from_utf8_lossy(&out).into_owned())
 }
 

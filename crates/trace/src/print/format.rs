@@ -1,6 +1,6 @@
 //! Print formats that events bring along: text with names of fields in braces, `{status} in {took:#x} us`; `{{` and `}}` are braces.
 //!
-//! They are those of kestrel-tracepoint, whose records look so inside of their program, too.
+//! The formats are those of kestrel-tracepoint, whose records look so inside of their program, too.
 
 use super::escape::escape;
 use super::value;
@@ -41,7 +41,7 @@ pub(crate) fn write(style: Style, ty: &FieldType, it: Value<'_>, symbols: &Symbo
     let mut text = String::new();
     match with(ty, it, |shown| shown.write(&mut text, style).is_ok()) {
         Some(true) => out.extend_from_slice(text.as_bytes()),
-        // What programs' events do not have, or a record that is too short.
+        // Types that programs' events do not have, or a record that is too short.
         _ => value(it, symbols, out),
     }
 }

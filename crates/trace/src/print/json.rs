@@ -16,7 +16,7 @@ pub enum JsonStyle<'s> {
     /// bpftrace's, byte for byte: pointers and enumerators are numbers, those that a number of 64 bits with a binary point cannot hold are strings, buffers are
     /// lists of bytes, stacks are strings of several lines. Strings have its trailer where they were cut.
     Bpftrace {
-        /// What stands behind a string that was cut.
+        /// Mark behind a string that was cut.
         trailer: Trailer<'s>,
     },
 }

@@ -1,6 +1,6 @@
-//! Numbers in sentences: `1,234,567`, and a count with what is counted: `1 hit`, `2 hits`; and times: `1.5 ms`; bytes are not here.
+//! Numbers in sentences: `1,234,567`; counts with their noun: `1 hit`, `2 hits`; times: `1.5 ms`. Sizes in bytes are elsewhere.
 
-/// `1,234,567`.
+/// A number with separators: `1,234,567`.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -13,11 +13,11 @@ pub fn thousands(number: u64) -> String {
     out
 }
 
-/// `1.234 s`, in the unit that leaves one to three digits before the point.
+/// A duration, `1.234 s`, in the unit that leaves one to three digits before the point.
 pub fn duration(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
-        // What rounds to 1000.0 of a unit is 1.0 of the next.
+        // A value that rounds to 1000.0 of a unit is 1.0 of the next.
         1_000..999_950 => format!("{:.1} µs", ns as f64 / 1e3),
         999_950..999_950_000 => format!("{:.1} ms", ns as f64 / 1e6),
         999_950_000..120_000_000_000 => format!("{:.3} s", ns as f64 / 1e9),
@@ -33,7 +33,7 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
-/// `1 entry`, `1,234 entries`: the noun as one of it is called. A word that stands behind the noun is no part of it.
+/// A count with its noun, given in the singular: `1 entry`, `1,234 entries`. Words behind the noun are not part of it.
 ///
 /// ```
 /// use kestrel_trace::print::counted;
@@ -47,17 +47,17 @@ pub fn counted(number: u64, noun: &str) -> String {
     }
 }
 
-/// What so many did, in the past: `was`, `were`.
+/// The verb for so many, in the past: `was`, `were`.
 pub fn were(number: u64) -> &'static str {
     if number == 1 { "was" } else { "were" }
 }
 
-/// What so many do: `is`, `are`.
+/// The verb for so many: `is`, `are`.
 pub fn are(number: u64) -> &'static str {
     if number == 1 { "is" } else { "are" }
 }
 
-/// More than one of it.
+/// Plural of a noun.
 fn plural(noun: &str) -> String {
     match noun.strip_suffix('y') {
         Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),

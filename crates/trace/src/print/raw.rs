@@ -45,7 +45,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn utf8_stays_text_and_other_bytes_come_back() {
+    fn utf8_is_kept_as_text_and_other_bytes_come_back() {
         assert_eq!(to_text(b"\xe2\x82\xac".to_vec()), "€");
         assert_eq!(*to_bytes("größe"), *"größe".as_bytes());
         assert_eq!(to_text(b"a\xff".to_vec()), "a\u{10ffff}");
@@ -55,7 +55,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_come_back(bytes in prop::collection::vec(any::<u8>(), 0..20)) {
-            // Nobody writes the private characters themselves.
+            // No program writes the private characters themselves.
             prop_assume!(String::from_utf8_lossy(&bytes).chars().all(|c| (c as u32) < FIRST));
             prop_assert_eq!(to_bytes(&to_text(bytes.clone())).into_owned(), bytes);
         }

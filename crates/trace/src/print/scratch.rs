@@ -9,7 +9,7 @@ const BLOCK: usize = 32;
 /// Bytes, and as much room behind them as a block takes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scratch {
-    /// What was written, then room.
+    /// Written bytes, then room.
     bytes: Vec<u8>,
     end: usize,
 }
@@ -254,7 +254,7 @@ pub(crate) fn plain(text: [u8; 16]) -> Option<usize> {
         16 => u128::MAX,
         length => (1 << (length * 8)) - 1,
     };
-    // What is not ASCII, what is below a space, and DEL.
+    // Bytes that are not ASCII, those below a space, and DEL.
     let low = !((bytes | HIGH).wrapping_sub(ONES << 5));
     let del = (bytes & !HIGH).wrapping_add(ONES);
     ((bytes | low | del) & HIGH & within == 0).then_some(length)

@@ -19,14 +19,14 @@ pub struct Style<'s> {
     pub raw: bool,
     /// Whether what a terminal would obey in text is spelled out; ends of lines and tabs are left to programs in bpftrace's language.
     pub escaped: bool,
-    /// What stands behind a string that was cut.
+    /// Mark behind a string that was cut.
     pub trailer: Trailer<'s>,
 }
 
 /// The suffix of strings that were cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer<'s> {
-    /// Its text.
+    /// Text of the string.
     pub text: &'s str,
     /// Length of strings that are taken for cut although nothing with them says so: variables and maps of a program hold so many bytes of one (`max_strlen`).
     pub longest: Option<usize>,

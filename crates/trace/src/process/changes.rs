@@ -1,4 +1,4 @@
-//! Changes of threads' names: from when on each holds, learned from all records of a recording.
+//! Changes of threads' names: the time from which each name holds, learned from all records of a recording.
 //!
 //! A thread that executes a program while its execution is not recorded has its old name in the switch to it, and the new one in the switch from it. Between the two
 //! the new one holds: a child executes soon after it first runs.
@@ -15,24 +15,24 @@ pub struct Changes {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Thread {
-    /// By rising time.
+    /// Names by rising time, ns.
     names: Vec<(u64, String)>,
-    /// When the last of them was told last.
-    told_ns: u64,
+    /// Time at which the last of them was noted last.
+    noted_ns: u64,
     /// Whether a change lies between two records, neither of which is its own.
     between: bool,
 }
 
 impl Changes {
-    /// The file within a trace's side folder: one line `TID NANOSECONDS NAME` each.
+    /// Name of the file in a trace's side folder: one line `TID NANOSECONDS NAME` each.
     pub const FILE: &'static str = "renames";
 
-    /// Whether there are none.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.threads.is_empty()
     }
 
-    /// Takes what a record of this time calls a thread; `is_change` where the record is that of the change itself.
+    /// Notes the name that a record of this time has for a thread; `is_change` where the record is that of the change itself.
     pub(super) fn note(&mut self, tid: u32, name: &[u8], time_ns: u64, is_change: bool) {
         if name.is_empty() || tid == 0 {
             return;
@@ -44,17 +44,17 @@ impl Changes {
                 let from_ns = match last {
                     None => 0,
                     Some(_) if is_change => time_ns,
-                    Some(_) => thread.told_ns,
+                    Some(_) => thread.noted_ns,
                 };
                 thread.between |= last.is_some() && !is_change;
                 let name = String::from_utf8_lossy(name).into_owned();
                 thread.names.push((from_ns, name));
             }
         }
-        thread.told_ns = time_ns;
+        thread.noted_ns = time_ns;
     }
 
-    /// Those of threads whose records do not tell of a change when it happens.
+    /// The changes without those of threads whose records have a change's time themselves.
     pub(super) fn kept(mut self) -> Self {
         self.threads.retain(|_, thread| thread.between);
         self
@@ -68,7 +68,7 @@ impl Changes {
         Some(name)
     }
 
-    /// The text of its file, by rising number.
+    /// Text of the file, by rising numbers of threads.
     pub fn to_text(&self) -> String {
         let mut all: Vec<_> = self.threads.iter().collect();
         all.sort_unstable_by_key(|(tid, _)| **tid);
@@ -79,7 +79,7 @@ impl Changes {
         lines.collect()
     }
 
-    /// Reads what `to_text` wrote.
+    /// Parses the text of `to_text`.
     pub fn parse(text: &str) -> Result<Self> {
         let mut all = Self::default();
         for line in text.lines() {
@@ -109,13 +109,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_name_holds_from_when_the_old_one_was_told_last() {
+    fn a_new_name_holds_from_the_last_record_with_the_old_one() {
         let mut all = Changes::default();
         // A child is born and run as `w`, executes, is switched from as `true`; its number comes again.
         for (time_ns, name) in [(10, "w"), (20, "w"), (30, "true"), (40, "true"), (90, "sh")] {
             all.note(7, name.as_bytes(), time_ns, false);
         }
-        // What a record of its own tells is known to the moment.
+        // A change that has a record of its own is known to the moment.
         all.note(8, b"w", 10, false);
         all.note(8, b"ls", 25, true);
         let all = all.kept();

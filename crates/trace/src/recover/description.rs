@@ -30,7 +30,7 @@ pub(super) fn choose(uuid: Uuid, pages: &Metadata) -> Result<TraceInfo, Unexplai
         let numbers: Vec<_> = pages.range(start..=end).map(|(_, contents)| contents).collect();
         match best(uuid, &numbers) {
             Ok(info) => return Ok(info),
-            // What is wrong with the newest is worth telling.
+            // The error of the newest is the one to report.
             Err(why) if end.0 == u64::MAX => newest = Err(why),
             Err(_) => {}
         }
@@ -92,7 +92,7 @@ pub(super) fn buffer_unheard_of(number: u32, info: &TraceInfo) -> BufferInfo {
         .iter()
         .find(|known| known.place() == unheard_of.place());
     if let Some(same) = same {
-        // What it held before it was resized, more than once ago.
+        // The contents before it was resized, more than once ago.
         unheard_of.name.clone_from(&same.name);
         unheard_of.mode = same.mode;
     }

@@ -1,4 +1,4 @@
-//! The pages of an image by trace: of packets what their headers say and where they lie, of metadata the pages themselves.
+//! The pages of an image by trace: of packets the headers and places, of metadata the pages themselves.
 
 use crate::ctf::packet::{Packet, Page, State, is_metadata, long, uuid_of};
 use crate::image::PagePlace;
@@ -6,7 +6,7 @@ use crate::info::Uuid;
 use crate::packet::{offset, ring_of};
 use std::collections::{BTreeMap, HashMap};
 
-/// A packet with events, as its header tells.
+/// A packet with events, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FoundPacket {
     pub(super) place: PagePlace,
@@ -38,7 +38,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Takes a page that begins with the magic number; what is no page of ours, or one that was never used, is passed over.
+    /// Takes a page that begins with the magic number; pages of others, and unused ones, are passed over.
     pub(super) fn take(&mut self, place: PagePlace, page: &Page) {
         if is_metadata(page) {
             self.take_metadata(page);

@@ -6,7 +6,7 @@
 //!                                         └─► repair: whole packets as they are, cut ones closed ─► save: a trace directory
 //! ```
 //!
-//! Nothing tells a page of a ring from a copy of it (in a trace file's page cache, in a recorder's memory): both say the same, so the fullest of
+//! Nothing distinguishes a page of a ring from a copy of it (in a trace file's page cache, in a recorder's memory): both say the same, so the fullest of
 //! each is taken, and the number of the others is reported.
 
 mod description;
@@ -43,7 +43,7 @@ pub struct Findings {
 pub struct Unexplained {
     /// The trace's identity.
     pub uuid: String,
-    /// How many packets with events.
+    /// Number of packets with events.
     pub packets: u64,
     /// Why they cannot be read.
     pub why: String,

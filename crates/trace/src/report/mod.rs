@@ -32,26 +32,26 @@ pub struct Report {
     pub records: u64,
     /// Packets they came in.
     pub packets: u64,
-    /// What was counted; each under its name in JSON.
+    /// Tables of counts; each under its name in JSON.
     #[serde(flatten, serialize_with = "by_name")]
     pub tables: Vec<Table>,
     /// Records over time.
     pub timeline: Histogram,
     /// By the value of a field, where one was asked for.
     pub values: Option<FieldValues>,
-    /// What the handlers' maps held at the end.
+    /// Contents of the handlers' maps at the end.
     pub maps: Vec<MapReport>,
-    /// What is missing, as the packets tell.
+    /// Missing records, as the packets count them.
     pub losses: Losses,
-    /// What is missing, as the recorder counted by event and CPU; `None` if it left no summary.
+    /// Missing records, as the recorder counted by event and CPU; `None` if it left no summary.
     pub counted: Option<Vec<EventCount>>,
     /// Hits that the kernel brought to no program, if the recorder asked.
     pub missed: Option<Missed>,
-    /// What the recorder wrote and is not in the trace any more, by CPU: files were cut, damaged or removed.
+    /// Records that the recorder wrote and that are not in the trace any more, by CPU: files were cut, damaged or removed.
     pub absent: Vec<Absent>,
     /// Why the recorder could write no more before it was to end.
     pub cut_short: Option<CutShort>,
-    /// What the recorder wants to be known.
+    /// Notes of the recorder.
     pub notes: Vec<String>,
 }
 
@@ -113,13 +113,13 @@ pub struct Options {
     pub processes: Processes,
     /// Known symbols of the kernel.
     pub symbols: Symbols,
-    /// What the recorder counted.
+    /// Counts of the recorder.
     pub summary: Option<Summary>,
     /// Analyses beside the usual ones, by name.
     pub also: Vec<String>,
     /// Count the values of this field too.
     pub field: Option<String>,
-    /// What the handlers' maps held.
+    /// Contents of the handlers' maps.
     pub maps: KeptMaps,
     /// Notes for readers.
     pub remarks: Vec<String>,

@@ -202,7 +202,7 @@ impl Page {
             None => lost,
         });
         let absent = self.number("absent", report.absent());
-        // What did not happen has no line, but `lost` always has: it is what readers look for first.
+        // A count of 0 has no line, but `lost` always has: readers look for it first.
         for (text, count) in [
             (absent, report.absent()),
             (overwritten, report.overwritten()),
@@ -275,7 +275,7 @@ fn share(count: u64, total: u64) -> String {
     format!("{:.1} %", count as f64 * 100.0 / total.max(1) as f64)
 }
 
-/// A name with its path's folders left out where it is too long: their end tells events of a program apart.
+/// A name with its path's folders left out where it is too long: their end distinguishes events of a program.
 fn clip_name(name: &str, columns: usize) -> String {
     let folders = name.find('/').zip(name.rfind('/'));
     match folders.filter(|(first, last)| first < last && name.chars().count() > columns) {

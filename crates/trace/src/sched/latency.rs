@@ -47,9 +47,9 @@ pub struct Latency {
     pub tasks: u64,
     /// Running time, ns.
     pub runtime_ns: u64,
-    /// How often it came to a CPU after a delay, or as a task that was not seen before.
+    /// Number of switches to the task after a delay, or as one that was not seen before.
     pub switches: u64,
-    /// How often it came to a CPU although nothing had woken it: its wakeup is not in the trace.
+    /// Number of switches to the task without a wakeup: that is not in the trace.
     pub unexplained: u64,
     /// All delays, ns.
     pub delay_ns: u64,
@@ -57,9 +57,9 @@ pub struct Latency {
     pub average_ns: u64,
     /// The longest delay, ns.
     pub max_ns: u64,
-    /// When that began, ns of the trace's clock.
+    /// Begin of the longest delay, ns of the trace's clock.
     pub max_began_ns: u64,
-    /// When it ended.
+    /// End of the longest delay.
     pub max_ended_ns: u64,
 }
 
@@ -74,7 +74,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// For a trace with these events, whose recorder knew these names. Of CPUs and times, those count where a delay ended or a task ran.
+    /// Latencies of a trace with these events, whose recorder knew these names. `only` selects CPUs and times at which a delay ended or a task ran.
     pub fn new(present: Present, names: Processes, only: SchedFilter) -> Self {
         Self {
             scheduler: Scheduler::new(present, names),
@@ -118,7 +118,7 @@ impl Latencies {
         }
     }
 
-    /// The rows in that order, without those of idle tasks and of tasks that never came to a CPU.
+    /// The rows in that order, without those of idle tasks and of tasks that never ran.
     pub fn finish(self, by: By, sort: &[Sort]) -> Vec<Latency> {
         let mut merged: HashMap<(u32, Comm), Latency> = HashMap::new();
         for (tid, mut row) in self.rows {

@@ -1,7 +1,7 @@
 //! Questions about the scheduler, answered from records of `sched:*` events: one state machine ([`Scheduler`]) that takes records in order of time, and one file per
 //! question that takes its steps. The definitions are those of `perf sched`, so that figures of the same moments are equal.
 //!
-//! What is kept is one entry for each task and CPU (and pair of tasks, for wakeups), however many records come.
+//! One entry is kept for each task and CPU (and pair of tasks, for wakeups), however many records come.
 
 mod comm;
 mod event;

@@ -10,7 +10,7 @@ pub struct SchedFilter {
     pub pids: Vec<u32>,
     /// Threads.
     pub tids: Vec<u32>,
-    /// What the recording is about: of other tasks it has fragments only.
+    /// The tasks that were recorded: of others there are fragments only.
     pub tasks: Tasks,
     /// CPUs.
     pub cpus: Vec<u32>,
@@ -39,7 +39,7 @@ impl SchedFilter {
     }
 
     /// Whether the time is behind all that is asked for.
-    pub fn is_after(&self, time_ns: u64) -> bool {
+    pub(crate) fn is_after(&self, time_ns: u64) -> bool {
         self.to_ns.is_some_and(|to| time_ns > to)
     }
 }

@@ -72,7 +72,7 @@ pub struct Departure {
     pub ready_ns: Option<u64>,
 }
 
-/// A task that comes to a CPU.
+/// A task that begins to run on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// The task that arrives.
@@ -111,7 +111,7 @@ pub struct Wakeup {
     pub time_ns: u64,
     /// The CPU of the waker.
     pub cpu: u32,
-    /// What ran there: the waker, or what an interrupt that woke the task had interrupted.
+    /// The task that ran there: the waker, or the one that an interrupt that woke the task had interrupted.
     pub waker: Who,
     /// The task that is woken.
     pub woken: Who,
@@ -336,7 +336,7 @@ impl Scheduler {
         }
     }
 
-    /// A task comes to a CPU; gives the delay that ends with that.
+    /// A task begins to run on a CPU; returns the delay that ends with that.
     fn arrive(&mut self, time_ns: u64, tid: u32) -> Option<Delay> {
         let task = self.tasks.get_mut(&tid)?;
         match std::mem::replace(&mut task.standing, TaskActivity::Running) {

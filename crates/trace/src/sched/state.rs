@@ -14,7 +14,7 @@ const UNINTERRUPTIBLE: u64 = 0x2;
 
 impl TaskState {
     /// Whether the task waits for a CPU from the moment when it leaves this one: it yielded or was preempted.
-    pub fn is_runnable(self) -> bool {
+    pub(crate) fn is_runnable(self) -> bool {
         self.letter() == 'R'
     }
 
@@ -24,12 +24,12 @@ impl TaskState {
     }
 
     /// Whether it waits without being interruptible: for a disk, most often.
-    pub fn is_uninterruptible(self) -> bool {
+    pub(crate) fn is_uninterruptible(self) -> bool {
         self.letter_bits() == UNINTERRUPTIBLE
     }
 
     /// Whether the task is dead and does not come back.
-    pub fn is_dead(self) -> bool {
+    pub(crate) fn is_dead(self) -> bool {
         self.letter_bits() & DEAD != 0
     }
 

@@ -7,7 +7,7 @@ use crate::layout::{Base, FieldPlace, FieldType, Layout};
 use crate::process::Processes;
 use crate::record::Record;
 
-/// What happens, once.
+/// An event of the scheduler, once.
 #[derive(Clone, Copy)]
 enum What {
     /// From a task in a state to another.
@@ -131,7 +131,7 @@ fn bytes(class: &EventClass, numbers: &[(&str, u64)]) -> Vec<u8> {
     bytes
 }
 
-/// Tells a story; threads from 100 on are of process 100.
+/// Makes records of the steps; threads from 100 on are of process 100.
 fn tell(story: &[Happening], mut take: impl FnMut(&Record<'_>)) {
     let classes = classes();
     for &(time_ns, cpu, tid, what) in story {
@@ -150,7 +150,7 @@ fn tell(story: &[Happening], mut take: impl FnMut(&Record<'_>)) {
     }
 }
 
-/// Those events are in the trace that are in the story.
+/// The events of the recording that makes these steps.
 fn present(story: &[Happening]) -> Present {
     let all = classes();
     let mut info = TraceInfo::default();
@@ -242,7 +242,7 @@ fn lost_switches_and_contradicting_clocks_do_no_harm() {
 }
 
 #[test]
-fn waking_says_who_was_woken_where_it_is_there_and_the_schedulers_account_how_long() {
+fn wakeups_come_from_waking_where_recorded_and_run_times_from_the_schedulers_account() {
     let story = [
         (10, 0, 0, Waking(1)),
         (14, 0, 0, Wakeup(1)),
@@ -354,7 +354,7 @@ fn a_run_has_the_times_that_led_to_it() {
 }
 
 #[test]
-fn times_cut_runs_and_idle_ones_go_to_who_left() {
+fn time_limits_cut_runs_and_idle_time_goes_to_the_task_that_left() {
     let story = [
         (100, 0, 0, Switch(0, R, 1)),
         (200, 0, 1, Switch(1, S, 0)),
@@ -420,7 +420,7 @@ fn a_map_explains_each_shortcut_once() {
 }
 
 #[test]
-fn a_long_delay_has_the_wakeups_that_led_to_it_and_what_ran_meanwhile() {
+fn a_long_delay_has_its_wakeups_and_the_tasks_that_ran_meanwhile() {
     let story = [
         (5, 0, 0, Switch(0, R, 9)),
         (10, 0, 9, Waking(1)),

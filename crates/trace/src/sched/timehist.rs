@@ -93,7 +93,7 @@ pub struct TaskSummary {
     /// The run times; with `Timehist::idle`, for how long its CPU was idle after it.
     #[serde(flatten)]
     pub run: RunTimes,
-    /// How often it was moved to another CPU.
+    /// Number of moves to another CPU.
     pub migrations: u64,
     /// Waited asleep, ns.
     pub sleep_ns: u64,

@@ -32,13 +32,13 @@ pub struct Wakeups {
 /// A waker and the task that it woke.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Pair {
-    /// What ran where the wakeup came from; `<idle>` was an interrupt.
+    /// The task that ran where the wakeup came from; `<idle>` was an interrupt.
     pub waker: Who,
     /// The task that was woken.
     pub woken: Who,
     /// Number of wakeups.
     pub count: u64,
-    /// How many delays these began that ended.
+    /// Number of delays that these began and that ended.
     pub delays: u64,
     /// Sum of the delays, ns.
     pub delay_ns: u64,
@@ -59,7 +59,7 @@ pub struct Link {
     pub waker: Who,
     /// The task that was woken.
     pub woken: Who,
-    /// How long it waited then; none while it waits.
+    /// Delay after the wakeup, ns; none while the task waits.
     pub delay_ns: Option<u64>,
 }
 
@@ -91,7 +91,7 @@ pub struct Worst {
     pub delay_ns: u64,
     /// The wakeups that led to it, the first first; the last one is its own, where it was woken.
     pub chain: Vec<Link>,
-    /// What the CPUs ran in whose queues it waited.
+    /// Tasks that ran on the CPUs in whose queues it waited.
     pub meanwhile: Vec<Occupant>,
 }
 
@@ -113,7 +113,7 @@ struct Task {
 struct Cpu {
     /// Ended runs, the oldest first.
     runs: VecDeque<Occupant>,
-    /// What it runs, and since when.
+    /// The running task, and since when.
     running: Option<(Who, u64)>,
 }
 

@@ -53,7 +53,7 @@ pub struct Function {
     pub own: u64,
     /// Weight of the stacks that contain it.
     pub total: u64,
-    /// Its outermost nodes: those that are below no other node of the function.
+    /// Outermost nodes of the function: those that are below no other node of it.
     nodes: Vec<u32>,
     /// The nodes with weight of their own.
     leaf_nodes: Vec<u32>,

@@ -101,7 +101,7 @@ impl Stacks {
             None => self.command(record),
         };
         if frames.truncated {
-            // Who called the outermost of these is not known: they are no roots.
+            // The callers of the outermost of these are not known: they are no roots.
             let truncated = self.tree.frame(Frame::truncated());
             node = self.tree.child(node, truncated);
         }

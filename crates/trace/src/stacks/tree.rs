@@ -18,7 +18,7 @@ pub struct Node {
     pub own: u64,
     /// Weight of those that go through it, these included.
     pub total: u64,
-    /// What it called, in the order in which it was seen.
+    /// Functions that it called, in the order in which they were seen.
     pub children: Vec<u32>,
 }
 

@@ -132,13 +132,13 @@ const PROCESS: &[(u32, usize)] = &{
     ]
 };
 
-/// How many arguments an operation of prctl(2) takes.
+/// Number of arguments of an operation of prctl(2).
 pub fn process_control_arguments(operation: i64) -> usize {
     let found = PROCESS.iter().find(|(own, _)| i64::from(*own) == operation);
     found.map_or(5, |(_, arguments)| *arguments)
 }
 
-/// How many arguments an operation of futex(2) takes: the last ones of others mean nothing.
+/// Number of arguments of an operation of futex(2): further ones mean nothing.
 pub fn futex_arguments(operation: i64) -> usize {
     // Without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME.
     match operation & 0x7f {

@@ -47,7 +47,7 @@ meanings! {
     Statx = "statx",
     /// `STATX_ATTR_*`.
     StatxAttributes = "statx_attributes",
-    /// What statfs(2) calls kinds of file systems: `TMPFS_MAGIC`.
+    /// Kinds of file systems of statfs(2): `TMPFS_MAGIC`.
     FileSystem = "file_system",
     /// A user or group, of which -1 leaves it as it is.
     Owner = "owner",
@@ -283,7 +283,7 @@ impl Meaning {
     }
 
     /// The meaning of a word of metadata.
-    pub fn from_word(word: &str) -> Option<Self> {
+    pub(crate) fn from_word(word: &str) -> Option<Self> {
         let found = MEANINGS.iter().find(|(_, own)| *own == word);
         found.map(|(meaning, _)| *meaning)
     }

@@ -49,13 +49,13 @@ pub enum Length {
     Fixed(u32),
     /// The argument at this place, times this.
     Argument(u8, u32),
-    /// What the call returns, times this.
+    /// The return value of the call, times this.
     Returned(u32),
     /// The number that the argument at this place points to.
     Behind(u8),
-    /// What the request of ioctl(2) at this place has: the modes of a terminal, or 8 bytes.
+    /// The memory of ioctl(2)'s request at this place: the modes of a terminal, or 8 bytes.
     Request(u8),
-    /// What the command of a 32-bit program's fcntl(2) at this place has: locks with numbers of 32 bits, or of 64.
+    /// The memory of the command of a 32-bit program's fcntl(2) at this place: locks with numbers of 32 bits, or of 64.
     Lock(u8),
 }
 
@@ -288,7 +288,7 @@ impl ArgumentKind {
 impl Pointed {
     fn reading(self) -> Reading {
         let size = self.shape.size();
-        // What is given is read again at the return: its page may not have been in memory before.
+        // Memory given to the call is read again at the return: its page may not have been in memory before.
         let when = match (self.when, self.shape) {
             (
                 When::Before,

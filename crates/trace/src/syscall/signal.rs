@@ -172,11 +172,14 @@ mod tests {
         ] {
             assert!(wrong.parse::<SignalSet>().is_err(), "{wrong}");
         }
-        // Neither those two nor all but one: nobody can mean both.
+        // Neither those two nor all but one: the text cannot mean both.
         for wrong in ["INT,!CHLD", "INT, !CHLD", "!all,INT,!none"] {
             assert!(wrong.parse::<SignalSet>().is_err(), "{wrong}");
         }
-        let told = "INT,!CHLD".parse::<SignalSet>().unwrap_err();
-        assert!(told.starts_with("`!CHLD` behind signals without `!`"), "{told}");
+        let refusal = "INT,!CHLD".parse::<SignalSet>().unwrap_err();
+        assert!(
+            refusal.starts_with("`!CHLD` behind signals without `!`"),
+            "{refusal}"
+        );
     }
 }

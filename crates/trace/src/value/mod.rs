@@ -10,7 +10,7 @@ pub use parts::{BuildIdFrame, Elements, Parts, Stacks, ValueContext};
 
 use crate::layout::{Base, COPIED_WORDS, FieldType, Names, Space, StackMode};
 
-/// What lies in a fixed number of bytes (of a map's key or value, say) in place of a text that could not be read: no text that was read has
+/// The bytes in a place of fixed size (of a map's key or value, say) for a text that could not be read: no text that was read has
 /// anything behind a NUL there.
 pub const FAULT_IN_STRING: [u8; 8] = *b"\0(fault)";
 
@@ -147,7 +147,7 @@ impl<'a> Value<'a> {
     }
 
     /// Reads a value with what its bytes refer to.
-    pub fn read_beside(ty: &'a FieldType, bytes: &'a [u8], beside: ValueContext<'a>) -> Self {
+    pub(crate) fn read_beside(ty: &'a FieldType, bytes: &'a [u8], beside: ValueContext<'a>) -> Self {
         Self::try_read(ty, bytes, beside).unwrap_or(Self::Missing)
     }
 
@@ -235,7 +235,7 @@ impl<'a> Value<'a> {
                 truncated: false,
                 bytes,
             }),
-            // Where nobody found the frames there is the innermost.
+            // A stack whose frames were not found has the innermost.
             FieldType::StackCopy { .. } => {
                 let innermost = &bytes[..bytes.len().min(8)];
                 Self::Stack(Frames::unwound(innermost, !innermost.is_empty()).shown(ty))

@@ -183,7 +183,7 @@ pub enum BuildIdFrame<'a> {
 
 impl<'a> Frames<'a> {
     /// The frames by build id, where its mode is [`StackMode::BuildId`].
-    pub fn build_ids(self) -> Option<impl Iterator<Item = BuildIdFrame<'a>>> {
+    pub(crate) fn build_ids(self) -> Option<impl Iterator<Item = BuildIdFrame<'a>>> {
         // The kernel's struct: status s32 (1: a build id, 2: an address), build id of 20 bytes, offset or address.
         let (frames, _) = self.bytes.as_chunks::<32>();
         let frame = |frame: &'a [u8; 32]| {

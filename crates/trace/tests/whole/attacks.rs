@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const EVE: u32 = 1000;
-/// What the other user's process is to do, and where.
+/// The other user's action, and its place.
 const ACT: &str = "KESTREL_ACT";
 
 fn rounds() -> usize {
@@ -93,7 +93,7 @@ impl Drop for Scene {
     }
 }
 
-/// What eve does, until she is killed.
+/// The attacker's loop, until the process is killed.
 #[test]
 #[ignore = "the other user's part of the tests here"]
 fn eve() {

@@ -13,7 +13,7 @@ use kestrel_trace::symbol::Symbols;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What `babeltrace2 ARGS PATH` says; `None` where it is not installed.
+/// Output of `babeltrace2 ARGS PATH`; `None` where it is not installed.
 pub fn babeltrace(arguments: &[&str], path: &Path) -> Option<Output> {
     match Command::new("babeltrace2").args(arguments).arg(path).output() {
         Ok(output) => Some(output),

@@ -147,7 +147,7 @@ fn recorded(path: &Path) -> TraceInfo {
     info
 }
 
-/// What the recorder says it lost.
+/// The recorder's counts of lost events.
 fn summary() -> Summary {
     Summary {
         events: vec![EventCount {
@@ -291,7 +291,7 @@ impl Opened {
 }
 
 #[test]
-fn the_page_counts_what_the_report_counts() {
+fn the_page_has_the_counts_of_the_report() {
     let Some(mut page) = opened() else { return };
     let whole = reported(&page.path, 0..=u64::MAX);
     assert_eq!(page.events(), whole);
@@ -327,7 +327,7 @@ fn the_page_counts_what_the_report_counts() {
 }
 
 #[test]
-fn the_page_says_who_waited_longest_and_on_what() {
+fn the_page_has_the_longest_delays_and_their_causes() {
     let Some(mut page) = opened() else { return };
     page.ask("kestrel.panel.show('threads')");
     // How long each ran and waited for a CPU is what `kestrel sched latency` says.

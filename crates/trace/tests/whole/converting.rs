@@ -58,8 +58,8 @@ pub fn sample_as(format: &str) -> (TempDir, PathBuf, Vec<Value>) {
     (dir, file, records.collect())
 }
 
-/// What a tool prints; `None` where it is not installed.
-fn said(tool: &str, arguments: &[&str], file: &Path) -> Option<String> {
+/// Output of a tool; `None` where it is not installed.
+fn printed(tool: &str, arguments: &[&str], file: &Path) -> Option<String> {
     let mut command = Command::new(tool);
     command
         .args(arguments)
@@ -197,7 +197,7 @@ fn perf_reads_perf_data() {
     let (_dir, file, records) = sample_as("perf-data");
     let fields = "comm,pid,tid,cpu,time,event,trace,ip,sym";
     let arguments = ["script", "--ns", "--show-lost-events", "-F", fields, "-i"];
-    let Some(out) = said("perf", &arguments, &file) else {
+    let Some(out) = printed("perf", &arguments, &file) else {
         return;
     };
     let (frames, heads): (Vec<&str>, Vec<&str>) = out.lines().partition(|line| line.starts_with('\t'));
@@ -237,14 +237,14 @@ fn perf_reads_perf_data() {
         symbols.to_str().unwrap(),
         "-i",
     ];
-    let out = said("perf", &arguments, &file).unwrap();
+    let out = printed("perf", &arguments, &file).unwrap();
     assert!(
         out.contains("vfs_read+0x10") || out.contains(" vfs_read"),
         "{out}"
     );
-    let delays = said("perf", &["sched", "latency", "-i"], &file).unwrap();
+    let delays = printed("perf", &["sched", "latency", "-i"], &file).unwrap();
     assert!(delays.contains("lost events (12 out of "), "{delays}");
-    let report = said("perf", &["report", "--stdio", "-s", "comm", "-i"], &file).unwrap();
+    let report = printed("perf", &["report", "--stdio", "-s", "comm", "-i"], &file).unwrap();
     assert!(
         report.contains("of event 'kprobe:do_exit'") && report.contains("100.00%"),
         "{report}"
@@ -254,7 +254,7 @@ fn perf_reads_perf_data() {
 #[test]
 fn trace_cmd_reads_trace_dat() {
     let (_dir, file, records) = sample_as("trace-dat");
-    let Some(out) = said("trace-cmd", &["report", "-t", "-N", "-i"], &file) else {
+    let Some(out) = printed("trace-cmd", &["report", "-t", "-N", "-i"], &file) else {
         return;
     };
     let lines = whole(out.lines().skip(1).collect());
@@ -273,11 +273,11 @@ fn trace_cmd_reads_trace_dat() {
         let fields = record["fields"].as_object().unwrap().iter();
         one_has(&lines, &words, &fields.collect::<Vec<_>>());
     }
-    let counts = said("trace-cmd", &["report", "--stat", "-i"], &file).unwrap();
+    let counts = printed("trace-cmd", &["report", "--stat", "-i"], &file).unwrap();
     assert!(counts.contains(&format!("dropped events: {LOST}")), "{counts}");
 }
 
-/// What a program of Python's prints of a file, a value for each line; `None` where it or the package that it needs is not installed. `cargo xtask test`
+/// Output of a Python program about a file, a value for each line; `None` where it or the package that it needs is not installed. `cargo xtask test`
 /// installs them.
 fn python(package: &str, program: &str, file: &Path) -> Option<Vec<Value>> {
     let has = Command::new("python3")
@@ -287,7 +287,7 @@ fn python(package: &str, program: &str, file: &Path) -> Option<Vec<Value>> {
         eprintln!("skipped: python3 has no {package}");
         return None;
     }
-    let out = said("python3", &["-c", program], file)?;
+    let out = printed("python3", &["-c", program], file)?;
     let lines = out.lines().map(|line| serde_json::from_str(line).unwrap());
     Some(lines.collect())
 }
@@ -411,13 +411,13 @@ fn losses_are_where_they_were() {
             .map(|line| (*line).to_owned())
     };
     assert_eq!(convert_as("trace-dat", &trace, &file, None), 400);
-    if let Some(out) = said("trace-cmd", &["report", "-t", "-i"], &file) {
+    if let Some(out) = printed("trace-cmd", &["report", "-t", "-i"], &file) {
         let next = lost_before(&out, "CPU:0 [17 EVENTS DROPPED]").unwrap();
         assert!(next.contains(" 0.000200000: "), "{next}");
     }
     assert_eq!(convert_as("perf-data", &trace, &file, None), 400);
     let arguments = ["script", "--ns", "--show-lost-events", "-i"];
-    if let Some(out) = said("perf", &arguments, &file) {
+    if let Some(out) = printed("perf", &arguments, &file) {
         let next = lost_before(&out, "lost 17").unwrap();
         assert!(next.contains(" 0.000200000: "), "{next}");
     }
@@ -456,7 +456,7 @@ fn folded_lines_count_the_records_with_stacks() {
 #[test]
 fn pprof_reads_a_profile() {
     let (_dir, file, records) = sample_as("pprof");
-    let Some(out) = said("go", &["tool", "pprof", "-raw"], &file) else {
+    let Some(out) = printed("go", &["tool", "pprof", "-raw"], &file) else {
         return;
     };
     let (samples, rest) = out.split_once("Locations\n").unwrap();
@@ -527,7 +527,7 @@ fn duckdb_reads_parquet() {
             match (name.as_str(), &*value) {
                 // An address is a number.
                 ("buf", _) => *value = 0x7fff_0000_1000_u64.into(),
-                // What has names is a text.
+                // A value with names is a text.
                 ("event" | "wide" | "empty" | "odd", Value::Number(number)) => {
                     *value = number.to_string().into()
                 }
@@ -544,7 +544,7 @@ fn duckdb_reads_parquet() {
 }
 
 #[test]
-fn babeltrace_reads_what_was_compressed() {
+fn babeltrace_reads_compressed_traces() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     write(&at("plain"), 700);
@@ -569,7 +569,7 @@ fn babeltrace_reads_what_was_compressed() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     let lines = output.stdout.iter().filter(|byte| **byte == b'\n').count();
     assert_eq!(lines, ALL);
-    // What is no trace is not replaced.
+    // A directory that is no trace is not replaced.
     std::fs::write(at("ctf").join("thesis"), "").unwrap();
     let opened = directory::open(&at("packed")).unwrap();
     let recording = RecordingContext {

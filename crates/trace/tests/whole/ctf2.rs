@@ -206,7 +206,7 @@ fn the_same_streams_are_the_same_records() {
     }
 }
 
-/// What an optional field has where its selector chooses it, and where not.
+/// An optional field has a value where its selector chooses it, and none elsewhere.
 #[test]
 fn optional_fields_may_be_absent() {
     let dir = tempfile::tempdir().unwrap();

@@ -221,7 +221,7 @@ fn who_ran_before_a_switch_that_does_not_say_is_not_known() {
     assert_eq!(numbers, [0, 72]);
 }
 
-/// What says which thread ran before the first switch is that switch; LTTng's sessions have no contexts unless they are asked for.
+/// The thread that ran before the first switch is known from that switch; LTTng's sessions have no contexts unless they are asked for.
 #[test]
 fn records_before_the_first_switch_have_the_thread_that_it_switches_from() {
     let dir = tempfile::tempdir().unwrap();
@@ -312,7 +312,7 @@ fn digest(path: &Path, most: usize) -> Result<(usize, bool), String> {
 }
 
 #[test]
-fn a_trace_dat_of_version_7_says_what_is_cut_and_what_is_damaged() {
+fn a_trace_dat_of_version_7_reports_cuts_and_damage() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("trace.dat");
     // Magic, version, byte order, size of a long, of a page; the compression and its version; the place of the list of sections.

@@ -119,7 +119,7 @@ impl Packet {
     }
 }
 
-/// What LTTng's kernel tracer writes, in short, and an event that has every type.
+/// The metadata of LTTng's kernel tracer, in short, and an event that has every type.
 pub fn tsdl(little: bool) -> String {
     let order = if little { "le" } else { "be" };
     let integer = |size: u32, rest: &str| format!("integer {{ size = {size}; align = 8; {rest} }}");

@@ -102,7 +102,7 @@ fn parts_give_the_whole_again() {
 }
 
 #[test]
-fn recordings_of_one_boot_keep_what_is_their_own() {
+fn recordings_of_one_boot_keep_their_own_buffers() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     // The same event with another field, under the same number.

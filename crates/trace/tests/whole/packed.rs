@@ -142,7 +142,7 @@ fn every_record_comes_back_from_a_smaller_trace() {
 }
 
 #[test]
-fn heads_are_unpacked_alone_where_they_have_what_names_threads() {
+fn heads_are_unpacked_alone_where_they_name_threads() {
     let mut ring = Ring::new(sample::UUID, 0, 0);
     for n in 0..5_000 {
         let time = 1000 + 10 * n;
@@ -187,7 +187,7 @@ fn heads_are_unpacked_alone_where_they_have_what_names_threads() {
         header[BLOCK_HEADER - 4..].copy_from_slice(&sum.to_le_bytes());
     }
     assert!(older != file && read(&older, true).0 == whole);
-    // What is cut is noticed, whether it was asked for or not.
+    // A cut is noticed, whether the cut part was asked for or not.
     let cut = &file[..file.len() - 10];
     assert_eq!((read(cut, false).1, read(cut, true).1), (false, false));
 }
@@ -212,7 +212,7 @@ fn blocks_out_of_the_times_are_stepped_over() {
         times(&file, wanted.clone()),
         (plain(wanted.clone()), Losses::default())
     );
-    // What is not unpacked may be anything.
+    // Parts that are not unpacked may be anything.
     let last = file.len() - 1;
     for at in [begins[2] - 1, last] {
         file[at] ^= 0xff;

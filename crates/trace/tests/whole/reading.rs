@@ -221,7 +221,7 @@ fn losses_of_a_first_packet_that_is_not_the_rings_first_are_of_unknown_time() {
 }
 
 #[test]
-fn a_ring_that_came_round_has_not_lost_what_came_before() {
+fn a_wrapped_ring_has_not_lost_earlier_records() {
     let mut ring = crooked_ring(0);
     ring.lost = 17;
     ring.skip_packets(9);
@@ -242,7 +242,7 @@ fn a_trace_cut_in_half_gives_its_whole_packets() {
     );
 }
 
-/// Reads all, and says what is told to be absent: CPU, recorded, found, removed.
+/// Reads all, and returns the records reported absent: CPU, recorded, found, removed.
 fn absent(path: &Path, only: Option<&str>) -> Vec<(u32, u64, u64, bool)> {
     let mut trace = directory::open(path).unwrap();
     if let Some(buffer) = only {
@@ -307,19 +307,19 @@ fn a_trace_that_lost_packets_or_files_is_known_by_its_summary() {
     assert_eq!(absent(path, None), [(0, 500, 0, true), (1, 1000, 500, false)]);
     let report = directory::open(path).unwrap().report(None).unwrap();
     assert_eq!((report.records, report.absent()), (500, 1000));
-    let said = text(&report, 90, false);
-    assert!(said.contains("absent 1,000"), "{said}");
+    let printed = text(&report, 90, false);
+    assert!(printed.contains("absent 1,000"), "{printed}");
     assert!(
-        said.contains("none of main_0, flight-log_0 is there: 0 of 500 events of CPU 0"),
-        "{said}"
+        printed.contains("none of main_0, flight-log_0 is there: 0 of 500 events of CPU 0"),
+        "{printed}"
     );
-    let said = absent_lines(&report.absent, summary.recorded());
+    let printed = absent_lines(&report.absent, summary.recorded());
     assert_eq!(
-        said[0],
+        printed[0],
         "the trace is not whole: 500 of 1,500 events that were recorded can be read"
     );
     assert_eq!(
-        said[2],
+        printed[2],
         "  one of main_1, flight-log_1 was cut, damaged or removed: 500 of 1,000 events of CPU 1"
     );
 }

@@ -1,4 +1,4 @@
-//! What is taken out of an image of memory is what was in the rings, whatever the image looks like and whatever else stands in it.
+//! Records recovered from an image of memory equal those in the rings, whatever the image looks like and whatever else stands in it.
 
 use crate::images::{self, Packing};
 use crate::pages::{Cell, Ring, record};
@@ -144,7 +144,7 @@ fn pages_without_a_session_are_read_with_a_given_traces_metadata() {
 }
 
 #[test]
-fn sessions_are_told_apart_and_the_newest_comes_first() {
+fn sessions_are_distinguished_and_the_newest_comes_first() {
     let ring = |uuid, begin: u64| {
         let mut ring = Ring::new(uuid, 0, 0);
         for n in 0..300 {
@@ -267,7 +267,7 @@ fn gaps_are_counted_and_other_peoples_files_left_alone() {
 }
 
 #[test]
-fn a_cut_image_gives_what_is_there() {
+fn a_cut_image_gives_the_pages_that_are_there() {
     let streams = streams(200);
     let mut pages = description(&info());
     pages.extend(streams.iter().flat_map(|stream| stream.ring.pages.clone()));

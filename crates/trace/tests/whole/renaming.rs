@@ -9,7 +9,7 @@ use kestrel_trace::event::EventClass;
 use kestrel_trace::layout::{Base, FieldType};
 use kestrel_trace::process::Processes;
 
-/// What happens, in the order of its times.
+/// A step, in the order of its times.
 #[derive(Clone, Copy)]
 enum Step {
     /// A thread of a process enters execve of a path, or execveat of a descriptor.
@@ -18,7 +18,7 @@ enum Step {
     Executed(u32, i64),
     /// A thread of a process calls prctl with an option and a name.
     Prctl(u32, u32, u64, &'static str),
-    /// It is back.
+    /// The call is back.
     Called(u32, u32),
     /// A thread of a process has a child.
     Birth(u32, u32, u32),

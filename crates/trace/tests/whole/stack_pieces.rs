@@ -1,4 +1,4 @@
-//! Stacks that are longer than a record: their pieces are joined by the reader, counted by nobody, and known to babeltrace2.
+//! Stacks that are longer than a record: their pieces are joined by the reader, not counted as events, and known to babeltrace2.
 
 use crate::babeltrace::babeltrace;
 use crate::pages::{Cell, Ring, record};

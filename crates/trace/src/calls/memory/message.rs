@@ -202,7 +202,7 @@ mod tests {
             "[{cmsg_len=24, cmsg_level=SOL_SOCKET, cmsg_type=SCM_RIGHTS, cmsg_data=[3, 4]}, \
              {cmsg_len=28, cmsg_level=SOL_SOCKET, cmsg_type=SCM_CREDENTIALS, cmsg_data={pid=7, uid=0, gid=1}}]"
         );
-        // What is foreign may say anything of its length.
+        // Foreign bytes may state any length.
         assert_eq!(
             text(&rights, 4096),
             "[{cmsg_len=24, cmsg_level=SOL_SOCKET, cmsg_type=SCM_RIGHTS, cmsg_data=[3, 4]}, ...]"

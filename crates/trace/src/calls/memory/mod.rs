@@ -297,13 +297,13 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn of_messages_those_that_came_are_told() {
+    fn only_messages_that_arrived_are_shown() {
         let word = FieldType::Integer {
             size: 8,
             signed: false,
             base: Base::Hexadecimal,
         };
-        let told = |call: &str, returned: i64| {
+        let shown = |call: &str, returned: i64| {
             let names = ["fd", "mmsg", "vlen", "flags", "timeout"];
             let parameters = names.map(|name| (name.to_owned(), word.clone()));
             let mut pieces = Pieces::default();
@@ -329,12 +329,12 @@ mod tests {
             assert!(text.contains("[{msg_hdr={msg_name="), "{text}");
             text
         };
-        let one = told("recvmmsg", 1);
+        let one = shown("recvmmsg", 1);
         assert!(one.contains("msg_len=3}], vlen: 8"), "{one}");
-        let two = told("recvmmsg", 2);
+        let two = shown("recvmmsg", 2);
         assert!(two.contains("msg_len=3}, ...], vlen: 8"), "{two}");
-        // What was to be sent was there whatever became of it.
-        let sent = told("sendmmsg", 1);
+        // A message to send was there whatever became of it.
+        let sent = shown("sendmmsg", 1);
         assert!(sent.contains("}}, ...], vlen: 8"), "{sent}");
     }
 }

@@ -26,7 +26,7 @@ pub(in crate::calls) fn timed_out(call: &Call) -> bool {
     call.end == End::Returned(0) && TIMED.contains(&call.signature.own_name())
 }
 
-/// What was found, behind the result of a poll(2) or select(2) that found something.
+/// Writes the descriptors found ready, behind the result of a poll(2) or select(2) that found some.
 pub(in crate::calls) fn ready(call: &Call, out: &mut String) {
     if !matches!(call.end, End::Returned(1..)) {
         return;

@@ -96,7 +96,7 @@ pub(in crate::calls) fn information(bytes: &[u8], width: Width, out: &mut String
     Some(())
 }
 
-/// What the kernel says of a signal that it sends itself.
+/// Writes the members of a signal that the kernel sends itself.
 fn of_kernel(members: Members<'_>, (signo, code): (i64, i64), out: &mut String) -> Option<()> {
     match signo {
         SIGCHLD => {

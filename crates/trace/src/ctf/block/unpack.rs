@@ -23,7 +23,7 @@ impl std::fmt::Debug for Unpacker {
 }
 
 impl Unpacker {
-    /// Puts the packets of a block into `pages`, as far as bytes of it are given ([`BlockHeader::bytes`]): what is not told by them is zeros then.
+    /// Puts the packets of a block into `pages`, as far as bytes of it are given ([`BlockHeader::bytes`]): the rest is zeros then.
     ///
     /// # Errors
     /// When the bytes are damaged.

@@ -147,7 +147,7 @@ pub(super) fn clear(folder: &Folder) -> io::Result<()> {
         }
         Err(error) => ignore_missing(Err(error))?,
     }
-    // What is beside was left by a recorder that was killed while it wrote.
+    // Files beside were left by a recorder that was killed while it wrote.
     ignore_missing(folder.remove_file(beside(METADATA)))?;
     ignore_missing(folder.remove_file(METADATA))
 }

@@ -48,7 +48,7 @@ impl Drop for Lock {
     /// Given back by word: a copy of the descriptor in a child that has not yet closed it holds nothing.
     fn drop(&mut self) {
         if let Some(file) = &self.file {
-            // What cannot be unlocked goes with the descriptor.
+            // A lock that cannot be unlocked goes with the descriptor.
             _ = flock(file, FlockOperation::Unlock);
         }
     }

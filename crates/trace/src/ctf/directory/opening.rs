@@ -27,7 +27,7 @@ pub struct Trace {
     pub reader: Reader<StreamIn>,
     /// Packets in its streams, a started one counted as one.
     pub packets: u64,
-    /// What its recorder counted, if that was written.
+    /// Counts of its recorder, if they were written.
     pub summary: Option<Summary>,
     /// Names of addresses of the kernel and of processes; empty if none were written.
     pub symbols: Symbols,
@@ -37,9 +37,9 @@ pub struct Trace {
     pub processes: Processes,
     /// Processes of threads, and those that the recording is about; empty if that was not written, or cannot be read.
     pub tasks: Tasks,
-    /// What the handlers' maps held at the end; none if none were written, or they cannot be read.
+    /// Contents of the handlers' maps at the end; none if none were written, or they cannot be read.
     pub maps: KeptMaps,
-    /// What a recording of system calls keeps beside its records; none where it is of something else, or that cannot be read.
+    /// Notes of a recording of system calls beside its records; none where it is of something else, or they cannot be read.
     pub calls: Option<Kept>,
     /// Why something beside the streams is left out.
     pub remarks: Vec<String>,

@@ -180,7 +180,7 @@ pub(crate) trait Blocks {
 
     fn cursor(&mut self) -> &mut Cursor;
 
-    /// How many types the next one is nested in.
+    /// Number of types that the next one is nested in.
     fn depth(&mut self) -> &mut u32;
 
     /// Reads a type, however deep it is nested.

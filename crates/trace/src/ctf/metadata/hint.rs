@@ -4,7 +4,7 @@
 //! bool   float   call(open)   pointer   symbol   flags(1=S,2=D)   enum(0=A)   kstack(127)   ustack(127)   stackcopy(2048)   string(256)   bytes(64)
 //! type({"Composite":{"kind":"Tuple",…}})
 //! ```
-//! A hint on an array is about its elements, but for `type`, which is the whole type as JSON: what is made of several, or stands for a name. Bytes outside a small set are written `%xx`; an empty word is `%`.
+//! A hint on an array is about its elements, but for `type`, which is the whole type as JSON: composites, and numbers that stand for names. Bytes outside a small set are written `%xx`; an empty word is `%`.
 
 use crate::layout::{Base, FieldType, Names, Space};
 use crate::syscall::Meaning;
@@ -124,7 +124,7 @@ impl Hint {
         }
     }
 
-    /// Reads what `write` wrote, without the colon.
+    /// Parses the text of `write`, without the colon.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (word, argument) = match text.split_once('(') {
             Some((word, rest)) => (word, rest.strip_suffix(')')?),
@@ -212,7 +212,7 @@ fn encode_only(word: &str, which: impl Fn(u8) -> bool, out: &mut String) {
     }
 }
 
-/// Reads what `encode` wrote.
+/// Parses the text of `encode`.
 pub(super) fn decode(word: &str) -> Option<String> {
     if word == "%" {
         return Some(String::new());

@@ -29,7 +29,7 @@ pub fn is_own(bytes: &[u8]) -> bool {
 }
 
 /// Whether bytes are the first ones of such a file, as a writer leaves them that is killed while it writes.
-pub fn is_beginning(bytes: &[u8]) -> bool {
+pub(crate) fn is_beginning(bytes: &[u8]) -> bool {
     let known = bytes.len().min(BEGINNING.len());
     bytes[..known] == BEGINNING.as_bytes()[..known]
 }

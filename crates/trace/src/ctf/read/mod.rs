@@ -151,7 +151,7 @@ impl<R: Source> Reader<R> {
     ///
     /// # Errors
     /// As [`Reader::next`], and what `lost` says.
-    pub fn next_noting(
+    pub(crate) fn next_noting(
         &mut self,
         known: &mut u64,
         lost: impl FnOnce(BTreeMap<u32, u64>) -> Result<()>,
@@ -396,7 +396,7 @@ impl<R: Source> Reader<R> {
         summary.absent(&found, &names, &self.info)
     }
 
-    /// How much of what was lost was met so far, in events and packets: a number that grows.
+    /// Losses met so far, in events and packets: a number that grows.
     pub fn lost(&self) -> u64 {
         let losses = self.streams.iter().map(|stream| &stream.losses);
         losses
@@ -405,7 +405,7 @@ impl<R: Source> Reader<R> {
     }
 
     /// Events lost that were met so far, by CPU.
-    pub fn lost_by_cpu(&self) -> BTreeMap<u32, u64> {
+    pub(crate) fn lost_by_cpu(&self) -> BTreeMap<u32, u64> {
         let mut all = BTreeMap::new();
         for stream in &self.streams {
             for (cpu, lost) in &stream.lost_on {

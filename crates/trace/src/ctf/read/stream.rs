@@ -231,14 +231,14 @@ impl<R: Source> Stream<R> {
                 self.end = self.at + packet.content().len();
                 let unsealed = packet.state != State::Whole;
                 if !unsealed && (packet.end_ns < *within.start() || packet.begin_ns > *within.end()) {
-                    // These records were found, though nobody wants them, so they count as read and not as missing.
+                    // These records were found, though they are not asked for, so they count as read and not as missing.
                     self.records += u64::from(packet.events);
                     self.at = self.end;
                 }
                 // Numbers of damaged headers may be anything.
                 self.losses.packets_absent = self.losses.packets_absent.saturating_add(gap.packets);
                 // Somewhere between the packet before and the one behind. Of a first packet that is not its ring's first it is not known how much of what its
-                // header tells was lost before it.
+                // header counts as lost before it.
                 if gap.lost > 0 || is_later && packet.events_discarded > 0 {
                     self.gaps.open_until(packet.end_ns);
                 }

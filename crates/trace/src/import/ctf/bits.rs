@@ -7,7 +7,7 @@ pub(super) enum Stop {
     Window,
     /// The packet's content ends.
     End,
-    /// What was read cannot be.
+    /// The bytes read cannot be right.
     Wrong(&'static str),
 }
 
@@ -39,7 +39,7 @@ impl<'a> Bits<'a> {
         self.at = self.at.next_multiple_of(bits.max(1));
     }
 
-    /// How many bits are left.
+    /// Number of bits that are left.
     pub(super) fn left(&self) -> u64 {
         self.end.saturating_sub(self.at)
     }

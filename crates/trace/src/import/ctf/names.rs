@@ -1,6 +1,6 @@
 //! LTTng's names of the kernel's events and their fields, and what the kernel calls them, as reports of the scheduler and of system calls expect.
 
-/// What LTTng's names begin with, the kernel's system, and what its own name begins with instead. The first that fits counts.
+/// Prefixes of LTTng's names, the kernel's subsystem, and the prefix of its own name instead. The first that fits counts.
 const SUBSYSTEMS: &[(&str, &str, &str)] = &[
     ("compat_syscall_entry_", "compat_syscalls", "sys_enter_"),
     ("compat_syscall_exit_", "compat_syscalls", "sys_exit_"),

@@ -68,7 +68,7 @@ pub(super) struct Stream {
     /// Whether a switch was read, and what the first one says of the thread that ran until then.
     switched: bool,
     ran_first: Option<RanFirst>,
-    /// What the last event said of its thread.
+    /// Thread of the last event.
     thread: Thread,
     ended: bool,
     damage: Option<String>,
@@ -85,7 +85,7 @@ pub(super) struct RanFirst {
     pub(super) name: String,
 }
 
-/// What the first events of a stream say of threads.
+/// Threads that the first events of a stream name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Survey {
     /// The thread that ran until the first switch.

@@ -114,7 +114,7 @@ struct Parser {
     cursor: Cursor,
     /// Types by name: `uint32_t`, `struct x`, `unsigned long`.
     names: HashMap<String, Type>,
-    /// What names of the block at hand stood for before it.
+    /// Meanings that names of the current block had before it.
     shadowed: Vec<(String, Option<Type>)>,
     inside: bool,
     depth: u32,

@@ -1,5 +1,5 @@
 //! `perf.data` (tools/perf/Documentation/perf.data-file-format.txt, `include/uapi/linux/perf_event.h`), of `perf record` into a file or a pipe, compressed or not.
-//! The file is read twice: once for what events, threads and memory it tells of, then for its samples, which are put in order as far as the file's own marks
+//! The file is read twice: once for its events, threads and memory, then for its samples, which are put in order as far as the file's own marks
 //! (`FINISHED_ROUND`) ask for. `convert::perf_data` has the opposite direction, and the numbers.
 
 mod features;
@@ -39,7 +39,7 @@ fn open(mut file: File, length: u64) -> Result<Foreign, String> {
         return Err("its head is cut".to_owned());
     };
     let mut features = Features::default();
-    // What perf wrote into a pipe has its attributes and features among the records; a file has them at places that its head names.
+    // The output of perf into a pipe has its attributes and features among the records; a file has them at offsets in its head.
     let range = if size == PIPE_HEAD {
         Range::new(PIPE_HEAD, length)
     } else {
@@ -78,7 +78,7 @@ fn open(mut file: File, length: u64) -> Result<Foreign, String> {
     // Records of several CPUs are not in the order of time: a mapping or a name can stand behind the sample that needs it, hence two passes.
     let survey = Survey::new(features, Records::new(again()?, range)).map_err(in_words)?;
     let events = samples::events(&survey.features);
-    let said_by_survey = survey.remarks();
+    let survey_remarks = survey.remarks();
     let Survey {
         features,
         processes,
@@ -90,7 +90,7 @@ fn open(mut file: File, length: u64) -> Result<Foreign, String> {
     } = survey;
     let mut remarks = features.remarks.clone();
     remarks.extend(events.remarks.iter().cloned());
-    remarks.extend(said_by_survey);
+    remarks.extend(survey_remarks);
     let symbols = features.symbols();
     let mut foreign = Foreign {
         info: features.info(),

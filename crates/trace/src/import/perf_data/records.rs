@@ -55,13 +55,13 @@ pub(super) struct Records {
     /// The record at hand.
     record: Vec<u8>,
     unpacker: Option<Decoder<'static>>,
-    /// What is packed, how far it was unpacked, and where it stands in the file.
+    /// Packed bytes, how far they were unpacked, and where they stand in the file.
     packed: Vec<u8>,
     packed_at: usize,
     packed_from: u64,
     /// Whether there may be more of it, though all of it was taken: what was unpacked last filled its room.
     more: bool,
-    /// What was unpacked, and where its next record begins.
+    /// Unpacked bytes, and where the next record begins.
     unpacked: Vec<u8>,
     next: usize,
     damage: Option<String>,

@@ -422,7 +422,7 @@ impl Samples {
             kind::SAMPLE => self.sample(record.at),
             kind::LOST => self.lost(8),
             kind::LOST_SAMPLES => self.lost(0),
-            // What was the newest at the end of the round before has nothing before it that is still to come.
+            // The newest record at the end of the round before has nothing before it that is still to come.
             kind::FINISHED_ROUND => {
                 self.whole_ns = self.whole_ns.max(self.round_ns);
                 self.round_ns = self.newest_ns;

@@ -1,4 +1,4 @@
-//! The first pass over a `perf.data` file: which threads there are and what they are called, what lay in their memory, and what the file has that is not shown.
+//! The first pass over a `perf.data` file: names of threads, mappings of their memory, and records that are not shown.
 
 use super::super::input::{Input, text_of};
 use super::features::{Attributes, Features};
@@ -24,11 +24,11 @@ pub(super) struct Survey {
     binaries: HashMap<(String, Option<String>), u32>,
     mappings: usize,
     forgotten: u64,
-    /// Records that are not shown: how many, and where the first of them stands.
+    /// Records that are not shown: number, and offset of the first of them.
     unseen: BTreeMap<u32, (u64, u64)>,
 }
 
-/// Records that hold something people may look for here, and that are not shown.
+/// Names of records that are not shown, though people may look for them.
 const UNSEEN: &[(u32, &str)] = &[
     (kind::READ, "READ (counts of threads)"),
     (kind::AUX, "AUX (places of processor traces)"),
@@ -69,7 +69,7 @@ impl Survey {
             it.take(record, records.body(), &ids);
         }
         if let Some(tracing) = &mut it.features.tracing {
-            // What records say of names is newer.
+            // Names from records are newer.
             let mut names = std::mem::take(&mut tracing.processes);
             names.extend(std::mem::take(&mut it.processes));
             it.processes = names;

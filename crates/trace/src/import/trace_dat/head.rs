@@ -146,7 +146,7 @@ impl Head {
                 Ok(head)
             });
             match read {
-                // What describes it may be longer than what was read.
+                // The description may be longer than the part that was read.
                 Err(_) if there < length.min(MAX) => size = size.saturating_mul(8).min(MAX),
                 Err(why) => return Err(why),
                 Ok(head) => return Ok(head),

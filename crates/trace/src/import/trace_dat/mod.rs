@@ -44,7 +44,7 @@ struct Entry {
     event: KernelEvent,
     /// Which field is the stack.
     stack: Option<usize>,
-    /// How long a function ran, where the entry is its return.
+    /// Run time of a function, where the entry is its return.
     ran: Option<Ran>,
 }
 
@@ -119,7 +119,7 @@ struct StackEvent {
     frames_at: usize,
 }
 
-/// What old kernels end a stack with (`ULONG_MAX`, before 5.2).
+/// The number with which old kernels end a stack (`ULONG_MAX`, before 5.2).
 const END_OF_STACK: [u8; 8] = [0xff; 8];
 
 impl StackEvent {

@@ -63,12 +63,12 @@ pub(super) struct Cpu {
     shape: Shape,
     table: Arc<Table>,
     page: Vec<u8>,
-    /// Where the next record begins, and where the last one ends.
+    /// Offsets of the next record and of the end of the last one.
     at: usize,
     end: usize,
-    /// The entry that was looked at and is no stack of the record before it.
+    /// The entry read ahead that is not the stack of the record before it.
     pending: Option<Range<usize>>,
-    /// Of the last record, in the file's units.
+    /// Time of the last record, in the file's units.
     time: u64,
     /// Events lost before the next record.
     lost: u64,
@@ -99,7 +99,7 @@ impl Cpu {
         }
     }
 
-    /// Whether stacks of the kernel are among the first records: who has them recorded (`trace-cmd record -T`) has them with every one.
+    /// Whether stacks of the kernel are among the first records: `trace-cmd record -T` records them with every event.
     pub(super) fn begins_with_stacks(mut self, stack: &StackEvent) -> io::Result<bool> {
         for _ in 0..LOOKED_AT {
             let Some(entry) = self.ahead()? else { break };
@@ -162,7 +162,7 @@ impl Cpu {
                     self.lost = self.lost.saturating_add(count);
                     self.unreported = self.unreported.saturating_sub(count);
                 }
-                // What the kernel counted is said at the end.
+                // The kernel's count is reported at the end.
                 None if self.unreported == 0 => {
                     self.broken("events were lost, and the file does not say how many")
                 }
@@ -182,7 +182,7 @@ impl Cpu {
             let (kind, delta) = (word & 31, u64::from(word >> 5));
             let more = |input: &mut Input<'_>| input.u32();
             let (length, from) = match kind {
-                // Padding without a time fills the page up; with one it was an event that was taken back.
+                // Padding without a time fills the page up; with one it was an event that was discarded.
                 PADDING if delta == 0 => break,
                 PADDING => {
                     let Some(length) = more(&mut input) else { break };
@@ -300,7 +300,7 @@ impl Cpu {
     }
 }
 
-/// An absolute time, completed with what it has no bits for.
+/// An absolute time, completed with the upper bits of the time before.
 fn stamped(before: u64, time: u64) -> u64 {
     let low = (1 << STAMPED) - 1;
     let full = (before & !low) | (time & low);

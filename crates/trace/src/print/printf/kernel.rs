@@ -44,7 +44,7 @@ pub enum KernelValue {
 pub struct NotTheKernels {
     /// Place of its value, counted from 0.
     pub argument: usize,
-    /// What can be written instead of it, if anything.
+    /// A conversion that can be written instead of it, if there is one.
     pub instead: Option<&'static str>,
 }
 

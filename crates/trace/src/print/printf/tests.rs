@@ -1,4 +1,4 @@
-//! What bpftrace 0.27.1 prints, unless a row says otherwise.
+//! Output of bpftrace 0.27.1, unless a row says otherwise.
 
 use super::{Format, KernelPart, KernelValue, Mismatch, Wrong};
 use crate::layout::{Base, Composite, CompositeKind, FieldType, Names, Space};
@@ -247,7 +247,7 @@ fn formats_for_the_kernel() {
     let (number, string) = (KernelValue::Number, KernelValue::String);
     let comm = FieldType::CharArray { size: 16 };
     let (int, long) = (integer(4, true), integer(8, false));
-    // What follows a string is another call.
+    // The text behind a string is another call.
     assert_eq!(
         parts("%-16s:%5d %%\n", &[comm.clone(), int.clone()]).unwrap(),
         [format("%-16s", &[string]), format(":%5d %%\n", &[number])]

@@ -114,7 +114,7 @@ pub const ADDRESS: u32 = 127;
 /// Most bytes of each text of an argument vector.
 pub const TEXT_BYTES: u32 = 63;
 /// Most bytes of the addresses of an environment that are recorded, for counting them.
-pub const COUNTED: u32 = 1016;
+pub(crate) const COUNTED: u32 = 1016;
 /// Index of the part of a message that has its control messages: behind its name and its vector, before the buffers.
 pub const CONTROL: usize = 3;
 

@@ -77,7 +77,7 @@ impl Fields {
         Node::Leaf(ty.clone(), self.place(ty, name))
     }
 
-    /// Adds a field for a value, where one is needed and there is room; says where the value goes.
+    /// Adds a field for a value, where one is needed and there is room; returns the destination.
     fn place(&mut self, ty: &Type, name: &str) -> Destination {
         let known = if self.is_context { THREADS } else { PERF };
         let is_number = matches!(ty, Type::Integer(_));
@@ -106,7 +106,7 @@ impl Fields {
         }
         self.room -= size;
         let name = match (self.is_context, name) {
-            // Not to be taken for arguments of the call.
+            // A prefix, so that it is not taken for an argument of the call.
             (true, name) if self.is_call => format!("__{name}_val"),
             (_, name) => identifier(name),
         };
@@ -119,7 +119,7 @@ impl Fields {
     }
 }
 
-/// Names of which each is there once.
+/// Makes names unique.
 pub(super) fn unique(names: Vec<String>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for mut name in names {

@@ -24,7 +24,7 @@ pub(super) struct Class {
     pub(super) event: EventClass,
     /// The event's context and its fields.
     parts: Vec<Node>,
-    /// What of the stream's context goes where, in its own order.
+    /// Targets of the fields of the stream's context, in its own order.
     stream_context: Option<Node>,
 }
 
