@@ -1,5 +1,5 @@
-//! What an event with a time and three integers costs, in ns: ours, off and on, and those of other tracers of programs, in one run. A line for each: name, the cheapest batch
-//! and the median one. Batches of all rows follow one another in turn, so that what else the machine does comes to all of them.
+//! Cost of an event with a time and three integers, in ns: ours, off and on, and those of other tracers of programs, in one run. A line for each: name, the cheapest batch
+//! and the median one. Batches of all rows follow one another in turn, so that other work of the machine slows all of them alike.
 
 use kestrel_tracepoint::{Mode, Options, Recorder};
 use std::hint::black_box;
@@ -52,7 +52,7 @@ unsafe extern "C" {
     fn bench_lttng(times: u64);
 }
 
-/// Has fastrace's spans go nowhere, as its own benchmarks do.
+/// A reporter that drops fastrace's spans, as its own benchmarks do.
 struct Nowhere;
 
 impl fastrace::collector::Reporter for Nowhere {
@@ -88,7 +88,7 @@ fn rows(folder: &std::path::Path) -> Vec<Row> {
     let (chrome, chrome_guard) = tracing_chrome::ChromeLayerBuilder::new()
         .file(folder.join("chrome.json"))
         .build();
-    // They are needed for as long as the program runs.
+    // The guards are needed for as long as the program runs.
     std::mem::forget((appender_guard, chrome_guard));
     fastrace::set_reporter(Nowhere, fastrace::collector::Config::default());
     let tracy = tracy_client::Client::start();
@@ -164,7 +164,7 @@ fn rows(folder: &std::path::Path) -> Vec<Row> {
         }),
     ];
     #[cfg(feature = "lttng")]
-    // SAFETY: emits an event so many times.
+    // SAFETY: emits `times` events.
     all.push(row("lttng-ust", |count| unsafe { bench_lttng(count) }));
     all.shrink_to_fit();
     all
@@ -203,7 +203,7 @@ fn main() -> std::io::Result<()> {
     let own = recorder.stop()?;
     assert_eq!(own.lost, 0);
 
-    // How many a second of one thread's processor time, to files and round and round.
+    // Events per second of one thread's processor time, to files and into overwritten rings.
     for (name, mode) in [("overwriting", Mode::Overwrite), ("streamed", Mode::Stream)] {
         let options = Options::new(folder.join(name), mode)
             .ring_bytes(16 << 20)

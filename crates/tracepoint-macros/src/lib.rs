@@ -19,7 +19,7 @@ mod print;
 /// ```
 ///
 /// Each event is a type `NAME` with `enabled()`, `register(callback, priority)`, `register_with(data, callback, priority)`, `event()`, and a function
-/// `trace_NAME(ARGUMENTS)`. A macro `trace_NAME!(ARGUMENTS)`, for the crate that defines the event, where `NAME` is in scope, does not evaluate its arguments while nobody listens; a function's are
+/// `trace_NAME(ARGUMENTS)`. A macro `trace_NAME!(ARGUMENTS)`, for the crate that defines the event, where `NAME` is in scope, does not evaluate its arguments while there is no listener; a function's are
 /// evaluated by its caller.
 ///
 /// Types of arguments are those of a function without lifetimes' names; they are `Copy`, since every callback is given them. Types of fields: integers, `bool`, `f32`, `f64`, arrays of
@@ -37,7 +37,7 @@ mod tests {
     use super::{expand, parse};
 
     /// Message about a wrong definition.
-    fn said(definition: &str) -> String {
+    fn printed(definition: &str) -> String {
         let expanded = syn::parse_str(definition)
             .and_then(|definitions: parse::Definitions| expand::expand(&definitions));
         match expanded {
@@ -110,14 +110,14 @@ mod tests {
             ),
             ("group g; event a() { x: u8 = 1 } print \"x}\";", "a lone }"),
         ] {
-            let said = said(definition);
-            assert!(said.contains(expected), "{definition}: {said}");
+            let printed = printed(definition);
+            assert!(printed.contains(expected), "{definition}: {printed}");
         }
     }
 
     #[test]
     fn words_of_rust_are_names_without_their_mark() {
         let definition = "group r#type; event r#match(r#in: u8) { r#fn: u8 = r#in } print \"{fn}\";";
-        assert_eq!(said(definition), "");
+        assert_eq!(printed(definition), "");
     }
 }

@@ -7,7 +7,7 @@
 
 use std::process::Command;
 
-/// What both know of a process.
+/// A process as both events show it.
 struct Task {
     comm: String,
     pid: u32,

@@ -1,6 +1,6 @@
 //! Delivery where there is no standard library, so that no thread has words of its own: all that are inside of events are counted together.
 //!
-//! Who takes something out of a list waits for nobody: it is freed with the first change that finds nobody inside. There is no guard against an event within itself.
+//! Removing an element from a list does not wait: it is freed with the first change that finds no reader inside. There is no guard against an event within itself.
 
 use crate::event::Event;
 use crate::sync::{Mutex, Ordering, fence, lock};
@@ -37,23 +37,23 @@ type Free = Box<dyn FnOnce() + Send>;
 
 static LATER: Mutex<Vec<Free>> = Mutex::new(Vec::new());
 
-/// Runs `free` when nobody reads what was taken out of a list: now, or with a later change.
+/// Runs `free` when no reader has an element that was removed from a list: now, or with a later change.
 pub(crate) fn after_grace_period(free: impl FnOnce() + Send + 'static) {
     let all = {
         let mut later = lock(&LATER);
         later.push(Box::new(free));
         fence(Ordering::SeqCst);
-        // Who comes in after this finds the list as it is now.
+        // A reader that comes in after this finds the list as it is now.
         match INSIDE.load(Ordering::SeqCst) {
             0 => core::mem::take(&mut *later),
             _ => return,
         }
     };
-    // What is freed may unregister others.
+    // Freed values may unregister others.
     all.into_iter().for_each(|free| free());
 }
 
-/// Frees after some grace period: nobody waits here.
+/// Frees after some grace period: without waiting here.
 pub(crate) fn after_some_grace_period(free: impl FnOnce() + Send + 'static) {
     after_grace_period(free);
 }

@@ -86,7 +86,7 @@ impl<F: ?Sized + Send + Sync + 'static> Callbacks<F> {
                 Ok(id)
             }
             Err((error, old)) => {
-                // Who asks may have locks that callbacks take.
+                // The caller may have locks that callbacks take.
                 thread::after_some_grace_period(move || old.free());
                 Err(error)
             }

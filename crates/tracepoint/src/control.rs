@@ -26,7 +26,7 @@ impl Control {
 
     /// Whether a stream of so many pages has one that the writer may open.
     pub(crate) fn has_room(&self, pages: u64) -> bool {
-        // What a reader did with the page is done when its count is seen.
+        // A reader's work on the page is done when its count is seen.
         self.opened.load(Ordering::Relaxed) - self.consumed.load(Ordering::Acquire) < pages
     }
 

@@ -15,7 +15,7 @@ struct Locks {
 }
 
 thread_local! {
-    /// Those of a thread that forks. Nothing of it has to be dropped, so it is there also where a thread ends.
+    /// The locks of a thread that forks. Nothing of them has to be dropped, so they are there also where a thread ends.
     static LOCKS: Cell<Option<ManuallyDrop<Locks>>> = const { Cell::new(None) };
 }
 

@@ -1,7 +1,7 @@
 //! Grace periods: waiting until every thread has left what it read before, at the cost of two plain stores for the threads that read.
 //!
 //! A reader writes the number of the current phase into a word of its own, reads, and writes 0. A writer exchanges a pointer, begins a new phase, and waits
-//! until no reader's word has an older one: then nobody can hold what the pointer was. Between a reader's word and its read of the pointer the processor must
+//! until no reader's word has an older one: then no reader can hold the old pointer. Between a reader's word and its read of the pointer the processor must
 //! not change the order. The writer sees to this with `membarrier(2)`, which makes every running thread of the process do a fence, so that the reader, which
 //! is an event that happens millions of times a second, needs none. Where the kernel refuses it, both sides have a fence.
 

@@ -143,7 +143,7 @@ impl<T> Old<T> {
 unsafe impl<T: Send> Send for Old<T> {}
 
 #[allow(unsafe_code, reason = "a vector behind a pointer")]
-// SAFETY: the list hands out references to its elements and takes them out while nobody else changes it, as a `Mutex<Vec<T>>` with shared readers would.
+// SAFETY: the list hands out references to its elements and removes them while no other thread changes it, as a `Mutex<Vec<T>>` with shared readers would.
 unsafe impl<T: Send + Sync> Sync for List<T> {}
 #[allow(unsafe_code, reason = "a vector behind a pointer")]
 // SAFETY: as for `Sync`.
@@ -167,9 +167,9 @@ mod model {
     // SAFETY: as above.
     unsafe impl Send for Owned {}
 
-    /// A reader runs beside a registration that ends: after it nobody is at what the callback owns.
+    /// A reader runs beside a registration that ends: after it no thread uses the values that the callback owns.
     #[test]
-    fn nobody_reads_what_was_removed() {
+    fn removed_elements_have_no_readers() {
         loom::model(|| {
             let domain = Arc::new(Domain::new(false));
             let list = Arc::new(List::new());

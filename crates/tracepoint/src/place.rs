@@ -140,7 +140,7 @@ impl Slot<'_> {
     #[inline(always)]
     pub fn put(&mut self, offset: u32, bytes: &[u8]) {
         assert!(offset as usize + bytes.len() <= self.size as usize);
-        // SAFETY: the bytes are within the record, which nobody else writes; a slice of others cannot lie in it.
+        // SAFETY: the bytes are within the record, which no other thread writes; a slice of others cannot lie in it.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.record.add(offset as usize), bytes.len());
         }

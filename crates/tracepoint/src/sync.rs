@@ -30,7 +30,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> loom::sync::MutexGuard<'_, T> {
     }
 }
 
-/// A lock for where nobody can sleep: it is held for a few instructions, when callbacks come and go.
+/// A lock for places that cannot sleep: it is held for a few instructions, when callbacks come and go.
 #[cfg(all(not(loom), not(feature = "std")))]
 mod spin {
     use core::cell::UnsafeCell;

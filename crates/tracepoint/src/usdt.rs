@@ -54,7 +54,7 @@ impl Text {
     }
 }
 
-/// How many arguments a field is: bytes are two, where they are and how many.
+/// Number of a field's arguments: bytes are two, their address and length.
 #[cfg(patched_keys)]
 pub(crate) const fn arguments_of(kind: FieldKind) -> usize {
     match kind {
@@ -149,7 +149,7 @@ pub fn hit<T: Definition>(arguments: *const u64) -> &'static AtomicU16 {
                     ".quad 0",
                     ".quad 991b",
                     $(concat!(".if {whole} > ", $at, "\n.quad {", stringify!($word), "}\n.endif"),)*
-                    // What is left is no whole word.
+                    // The rest is no whole word.
                     ".if {rest} > 0\n.byte {last} & 255\n.endif",
                     ".if {rest} > 1\n.byte ({last} >> 8) & 255\n.endif",
                     ".if {rest} > 2\n.byte ({last} >> 16) & 255\n.endif",

@@ -141,7 +141,7 @@ pub(crate) fn update() -> Vec<&'static Event> {
 
 fn write(mut file: &File, index: u32, record: &Record<'_>) {
     let bytes = payload(record.event().fields(), record.values());
-    // Where nobody listens any more the kernel says so: the next look turns the event off.
+    // Without listeners the kernel reports an error: the next look turns the event off.
     let _ = file.write_vectored(&[IoSlice::new(&index.to_le_bytes()), IoSlice::new(&bytes)]);
 }
 

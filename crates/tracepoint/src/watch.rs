@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Events that are on for tracers outside.
 static WATCHED: Mutex<Vec<(&'static Event, Registration)>> = Mutex::new(Vec::new());
 
-/// How often semaphores are looked at: a tracer that attaches sees the first event so much later.
+/// Time between two looks at semaphores: a tracer that attaches sees the first event so much later.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The lock of the events that are on, taken.
@@ -74,7 +74,7 @@ pub fn watch() -> io::Result<()> {
     }
     #[cfg(listed_events)]
     crate::user_events::register();
-    // What tracers wait for that were there before the program began is on from its first event.
+    // Events that earlier tracers wait for are on from the first one.
     look();
     let thread = std::thread::Builder::new()
         .name("kestrel-usdt".to_owned())

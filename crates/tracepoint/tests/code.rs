@@ -1,4 +1,4 @@
-//! The machine code of a place that emits an event: one instruction more while nobody listens, which reads no memory.
+//! The machine code of a place that emits an event: one instruction more while there is no listener, which reads no memory.
 #![cfg(all(
     target_arch = "x86_64",
     target_os = "linux",
@@ -109,7 +109,7 @@ fn a_place_is_one_instruction_that_reads_no_memory() {
 }
 
 #[test]
-fn a_key_that_is_turned_is_a_jump_and_turned_back_what_it_was() {
+fn an_enabled_key_is_a_jump_and_a_disabled_one_the_first_instruction_again() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let before = codes(&straight(with));
     let calls = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));

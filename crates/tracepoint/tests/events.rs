@@ -43,7 +43,7 @@ kestrel_tracepoint::events! {
     event within() {} print "";
 }
 
-/// What the macro's own code could be thought to mean: it means the program's.
+/// A name that the macro's own code could use: it means the program's.
 const FIELDS: u8 = 1;
 
 kestrel_tracepoint::events! {
@@ -241,7 +241,7 @@ fn a_callback_unregisters_itself() {
     assert!(!within::enabled());
 }
 
-/// What a callback owns may emit events as it is dropped, also where its own thread has just left it.
+/// Values owned by a callback may emit events as they are dropped, also where their own thread has just left it.
 #[test]
 fn values_of_a_callback_may_emit_and_unregister_as_they_are_dropped() {
     struct Emits(Option<kestrel_tracepoint::Registration>, Seen<u32>);
@@ -314,7 +314,7 @@ fn a_panic_of_a_callback_leaves_the_event_usable() {
     assert_eq!(calls.lock().unwrap().len(), 1);
 }
 
-/// What the kernel's documentation shows of its event, from `TRACE_EVENT(sched_process_fork, …)`.
+/// The event of the kernel's documentation, from `TRACE_EVENT(sched_process_fork, …)`.
 #[test]
 fn the_kernels_example_has_the_kernels_format() {
     let _alone = alone();

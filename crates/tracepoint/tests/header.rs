@@ -152,11 +152,11 @@ fn files_of_a_program_share_events_however_they_are_linked() {
         &["-O2", "-fPIC", "-shared"],
         &["-O2", "-fPIC", "-mcmodel=large"],
     ] {
-        let said = compiler(options, &["first.c", "second.c"]);
+        let printed = compiler(options, &["first.c", "second.c"]);
         assert!(
-            said.status.success(),
+            printed.status.success(),
             "{options:?}: {}",
-            String::from_utf8_lossy(&said.stderr)
+            String::from_utf8_lossy(&printed.stderr)
         );
         let bytes = std::fs::read(path("program")).unwrap();
         let file = object::File::parse(&*bytes).unwrap();
@@ -190,7 +190,7 @@ fn files_of_a_program_share_events_however_they_are_linked() {
             );
         }
     }
-    let said = compiler(&["-c"], &["many.c"]);
-    assert!(!said.status.success());
-    assert!(String::from_utf8_lossy(&said.stderr).contains("kestrel_tracepoint_has_12_fields_at_most"));
+    let printed = compiler(&["-c"], &["many.c"]);
+    assert!(!printed.status.success());
+    assert!(String::from_utf8_lossy(&printed.stderr).contains("kestrel_tracepoint_has_12_fields_at_most"));
 }

@@ -1,4 +1,4 @@
-//! What a program records of itself is read as any trace of Kestrel's: to the last event, or with the number of those that were lost; also when the program died.
+//! A program's own recording is read as any trace of Kestrel's: to the last event, or with the number of those that were lost; also when the program died.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![cfg(target_os = "linux")]
 
@@ -59,9 +59,9 @@ fn babeltrace(folder: &Path) -> Option<Vec<String>> {
         }
     };
     let complaints = String::from_utf8_lossy(&output.stderr);
-    // Of events lost it tells there.
-    let told = |line: &&str| !line.contains("discarded") && !line.is_empty();
-    assert_eq!(complaints.lines().find(told), None);
+    // Losses of events are reported there, too.
+    let other_line = |line: &&str| !line.contains("discarded") && !line.is_empty();
+    assert_eq!(complaints.lines().find(other_line), None);
     Some(
         // It prints bytes as they are.
         String::from_utf8_lossy(&output.stdout)
@@ -211,8 +211,8 @@ fn losses_of_a_full_ring_are_counted_in_its_pages() {
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
     let (recovered, saved) = recover(&memory, top.path());
     assert_eq!(recovered.events, 10_000 - lost);
-    let (steps, told) = steps(&saved);
-    assert_eq!((steps[&0].len() as u64, told), (10_000 - lost, lost));
+    let (steps, discarded) = steps(&saved);
+    assert_eq!((steps[&0].len() as u64, discarded), (10_000 - lost, lost));
 }
 
 /// A recording whose names have no place says so, and is finished nevertheless.
@@ -320,7 +320,7 @@ fn events_of_signal_handlers_are_recorded_or_counted() {
     let mut emitted = 0;
     std::thread::scope(|scope| {
         let pthread = scope.spawn(|| {
-            // What a thread does before its first event is nothing that a handler may do.
+            // The preparations of a thread before its first event are nothing that a handler may do.
             trace_step(0, 0, 1);
             trace_other(0);
             // SAFETY: a handler that calls what handlers may, sent to this thread alone.
@@ -377,7 +377,7 @@ const THREADS: u64 = 3;
 /// Events of a child that emits so many.
 const SOME: u64 = 20_000;
 
-/// What a child of a test does: `WHAT FOLDER`.
+/// The work of a test's child process: `WHAT FOLDER`.
 #[test]
 #[ignore = "a child of other tests"]
 #[allow(unsafe_code, reason = "the death of a process")]
@@ -494,7 +494,7 @@ fn ends_of_a_process_leave_all_of_its_events() {
     }
 }
 
-/// What an image of a process has that emitted for ever: of each thread its newest events without a gap, in whole packets and one that was cut.
+/// Checks the image of a process that emitted for ever: of each thread it has the newest events without a gap, in whole packets and one that was cut.
 fn check_flight(image: &Path, top: &Path) {
     let (recovered, saved) = recover(image, top);
     assert_eq!(
@@ -536,7 +536,7 @@ fn a_killed_process_leaves_its_rings_in_their_file() {
 /// The kernel's own image of a process that dies in full flight. Skipped where it makes none.
 #[test]
 #[allow(unsafe_code, reason = "a limit and a signal")]
-fn a_core_dump_has_what_the_rings_held() {
+fn a_core_dump_has_the_records_of_the_rings() {
     let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     if pattern.trim() != "core" {
         println!("skipped: images of processes go to {}", pattern.trim());

@@ -1,4 +1,4 @@
-//! What a program recorded of itself, cut and merged as every recording: the same events, and what its full rings lost is counted once.
+//! A program's own recording, cut and merged as every recording: the same events, and losses of its full rings are counted once.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![cfg(target_os = "linux")]
 

@@ -15,7 +15,7 @@ kestrel_tracepoint::events! {
 
 const EVENTS: u64 = 100_000_000;
 
-/// What a callback owns. Its memory stays, so that a callback that runs too late is seen instead of reading what is anything by then.
+/// A value owned by a callback. Its memory is never freed, so that a callback that runs too late is seen instead of reading what is anything by then.
 struct Owned {
     is_alive: &'static AtomicBool,
     calls: Arc<AtomicU64>,
@@ -90,7 +90,7 @@ fn storm(threads: u64, events: u64, rounds: usize) {
                 until_called(&passing);
                 drop(registration);
             }
-            // Nobody else listens: each of these turns the places on and off.
+            // There are no other listeners: each of these turns the places on and off.
             let call = Owned::new(flags, at * 3 + 2, &turned);
             let registration = turned::register(move |_| call.call(), 0);
             until_called(&turned);

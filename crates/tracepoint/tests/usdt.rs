@@ -49,7 +49,7 @@ fn note(file: &object::File<'_>, name: &str) -> ProbeNote {
     found.unwrap_or_else(|| panic!("no note of {name}"))
 }
 
-/// How far the program lies in memory from the addresses of its file.
+/// Distance of the program in memory from the addresses of its file.
 fn moved_by(file: &object::File<'_>) -> u64 {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let path = std::env::current_exe().unwrap();
@@ -86,7 +86,7 @@ fn probes_are_noted_and_their_semaphores_turn_events_on() {
     assert!(many.ends_with(" 8@80(%rax) 8@88(%rax)"), "{many}");
     assert_eq!(many.split(' ').count(), 12);
 
-    // Kestrel is told more.
+    // Kestrel's own note says more.
     let described = notes::strings(&file);
     let fields = [
         "a u32 unsigned int",
@@ -130,7 +130,7 @@ fn probes_are_noted_and_their_semaphores_turn_events_on() {
     assert!(!one::enabled());
 }
 
-/// What a child does: it turns an event on and off, by hand and by the thread that looks. Gives whether the first look saw the tracer.
+/// The child's work: it turns an event on and off, by hand and by the thread that looks. Returns whether the first look saw the tracer.
 fn watched_in_child(semaphore: u64) -> bool {
     let memory = memory();
     let count = |tracers: u16| memory.write_all_at(&tracers.to_le_bytes(), semaphore).unwrap();

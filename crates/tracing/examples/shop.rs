@@ -1,4 +1,4 @@
-//! A program with spans and events of `tracing`, seen from outside: so many orders, as soon as so many of its events are listened to.
+//! A program with spans and events of `tracing`, to be traced from outside: it takes a number of orders, as soon as a number of its events has listeners.
 //!
 //! ```text
 //! cargo run -p kestrel-tracing --example shop -- 10

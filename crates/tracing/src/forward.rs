@@ -34,7 +34,7 @@ pub fn forward(pattern: &str, level: Level) -> io::Result<Vec<Registration>> {
 /// The callsite of a tracepoint.
 struct Site {
     metadata: std::sync::OnceLock<Metadata<'static>>,
-    /// What subscribers said when they were asked last.
+    /// The subscribers' last answer about their interest.
     interest: AtomicU8,
 }
 

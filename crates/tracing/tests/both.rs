@@ -1,4 +1,4 @@
-//! What `tracing` says comes out as tracepoints, and the other way round.
+//! Events of `tracing` come out as tracepoints, and the other way round.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fmt::Write as _;
@@ -40,7 +40,7 @@ fn listened(pattern: &str) -> (Arc<Mutex<Vec<String>>>, Vec<kestrel_tracepoint::
 }
 
 #[test]
-fn spans_and_events_are_tracepoints_while_somebody_listens() {
+fn spans_and_events_are_tracepoints_while_there_is_a_listener() {
     let subscriber = tracing_subscriber::registry().with(kestrel_tracing::layer());
     tracing::subscriber::with_default(subscriber, || {
         tracing::info!("nobody listens");

@@ -12,7 +12,7 @@ pub(crate) fn is_on<T: Tracepoint>() -> bool {
     T::event().flag().load(Ordering::Relaxed)
 }
 
-/// Tells the linker that this place emits `T`.
+/// Makes this place an emitter of `T` for the linker.
 #[cfg(listed_events)]
 #[inline(always)]
 #[allow(unsafe_code, reason = "a table that the linker makes")]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Between two points.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
-/// What is further from the kernel's time than this is no matter of the line's slope: the machine slept.
+/// A greater distance from the kernel's time is no matter of the line's slope: the machine slept.
 const FAR_NS: u64 = 1_000_000;
 
 /// The line: `ns + (count - begin) * slope / 2^32`.
@@ -153,7 +153,7 @@ impl Clock {
         let (begin_ns, slope) = if is_first || own.abs_diff(ns) > FAR_NS {
             (ns, slope)
         } else {
-            // What the line is ahead or behind is gone at the next point.
+            // The line's error is gone at the next point.
             let ahead = i128::from(ns) - i128::from(own);
             let interval = INTERVAL.as_nanos() as i128;
             (own, (slope as i128 + slope as i128 * ahead / interval) as u128)
@@ -171,7 +171,7 @@ impl Clock {
 
 impl Drop for Clock {
     fn drop(&mut self) {
-        // Nobody lays the line any more.
+        // The thread that updates the line is gone.
         LINE.version.store(0, Ordering::Release);
     }
 }

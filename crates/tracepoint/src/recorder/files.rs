@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Bytes of a path, its NUL among them.
 pub(crate) const LONGEST: usize = 4096;
 
-/// How often a thread looks again whether another has left what it wants: in a signal's handler nobody may wait for ever.
+/// Number of times that a thread checks again whether another has left the lock: a signal's handler may not wait for ever.
 pub(crate) const TRIES: u32 = 20_000;
 /// The time between two looks.
 pub(crate) const PAUSE: Duration = Duration::from_micros(100);

@@ -78,7 +78,7 @@ impl Names {
             result: Ok(()),
         };
         for (tid, name) in &*all {
-            // What cannot be written is in `result`.
+            // A failed write is in `result`.
             _ = write!(lines, "{tid} ");
             let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
             for chunk in text.utf8_chunks() {

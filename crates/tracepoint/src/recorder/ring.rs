@@ -1,6 +1,6 @@
 //! A ring of one thread: pages that are packets, written by the thread alone with plain stores, and read by others meanwhile.
 //!
-//! What a signal handler emits while its thread is in the middle of a record is lost, and counted: a record is begun and finished, nothing comes between.
+//! An event that a signal handler emits while its thread is in the middle of a record is lost, and counted: a record is begun and finished, nothing comes between.
 //!
 //! Each page's header says what was lost up to it. While a stream is full, the number in the page that was left last goes up, so that an image of memory has it, too.
 
@@ -193,7 +193,7 @@ impl Ring {
         // Times of a ring never run backwards.
         let now = now.max(writer.last_ns);
         writer.last_ns = now;
-        // SAFETY: `size` bytes from `at` on are the page's, and are nobody's but the writer's until they are committed.
+        // SAFETY: `size` bytes from `at` on are the page's, and are the writer's alone until they are committed.
         unsafe {
             let record = writer.page.add(writer.at as usize);
             long(record, 0).store(header(event, now), Ordering::Relaxed);

@@ -12,7 +12,7 @@ pub(crate) struct ProbeNote {
     pub(crate) arguments: String,
 }
 
-/// What the notes of a section hold, which have this owner and type.
+/// Contents of a section's notes that have this owner and type.
 fn held<'d>(file: &object::File<'d>, section: &str, (owner, kind): (&[u8], u32)) -> Vec<&'d [u8]> {
     let mut rest = file.section_by_name(section).unwrap().data().unwrap();
     let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());

@@ -5,7 +5,7 @@ use kestrel_trace::value::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The numbers of `step` that a trace has of each thread, in its order of time, and the events lost.
+/// Numbers of a trace's `step` events, by thread and in the order of time, and the count of lost events.
 pub(crate) fn steps(folder: &Path) -> (BTreeMap<u64, Vec<u64>>, u64) {
     let mut trace = directory::open(folder).unwrap();
     let (mut steps, mut last_ns) = (BTreeMap::<u64, Vec<u64>>::new(), 0);
