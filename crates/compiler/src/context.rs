@@ -35,7 +35,7 @@ pub enum ProgramKind {
 
 impl ProgramKind {
     /// Whether programs are of `BPF_PROG_TYPE_TRACING`: the verifier knows the types of their arguments, and helpers take pointers that it vouches for.
-    pub fn is_tracing(self) -> bool {
+    pub(crate) fn is_tracing(self) -> bool {
         matches!(
             self,
             Self::Fentry | Self::Fexit | Self::TracingTracepoint | Self::Iterator
@@ -144,7 +144,7 @@ pub struct Register {
     pub ty: ValueType,
     /// Where its value is at the event.
     pub source: Source,
-    /// What the kernel has added to it before the handler runs: 1 for the instruction pointer of a kprobe.
+    /// Number that the kernel has added to it before the handler runs: 1 for the instruction pointer of a kprobe.
     pub added: u64,
     /// Bits that are always set and mean nothing: `record(regs)` leaves them out.
     pub meaningless: u64,
@@ -254,7 +254,7 @@ pub struct Features {
 pub struct PreemptCount {
     /// Where the count is kept.
     pub place: PreemptCountPlace,
-    /// How often preemption is off in a program on a raw tracepoint because of the tracepoint and the program.
+    /// Preempt count that the tracepoint and the program add in a program on a raw tracepoint.
     pub tracepoints: u8,
 }
 
@@ -306,7 +306,7 @@ pub struct Context {
     pub pair: Option<Arc<Pair>>,
     /// The kernel's types, if it publishes them.
     pub types: Option<Arc<Btf>>,
-    /// What generated code may use.
+    /// Features of the kernel that generated code may use.
     pub features: Features,
     /// Whether loads through trusted pointers may be direct (else each is a probe read).
     pub direct_loads: bool,
@@ -317,7 +317,7 @@ pub struct Context {
     pub seq_file: Option<String>,
     /// Whether a writer can be preempted between reserve and commit (see FACTS on preemption; 6.13 system calls, fentry).
     pub preemptible: bool,
-    /// What kernel stacks do not begin with; nothing where no handler keeps stacks, or the kernel hides its addresses.
+    /// Addresses that kernel stacks do not begin with; nothing where no handler keeps stacks, or the kernel hides its addresses.
     pub dispatchers: Dispatchers,
 }
 

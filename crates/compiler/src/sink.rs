@@ -47,7 +47,7 @@ pub struct Reservation {
     /// Address of the record. The verifier lets stores reach [`Size::max`] bytes, and probe reads whatever else the sink
     /// promises beyond ([`Sink::slack`]).
     pub record: Vreg,
-    /// What the sink itself needs to commit; the same registers come back.
+    /// Registers that the sink itself needs to commit; the same come back.
     pub kept: Vec<Vreg>,
     /// The size that was asked for.
     pub size: Size,

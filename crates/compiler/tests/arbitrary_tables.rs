@@ -27,7 +27,7 @@ static EVENTS: LazyLock<Vec<Context>> = LazyLock::new(|| {
     ]
 });
 
-/// What a text declares, as a reader of table files would put it together.
+/// Declarations of a text, as a reader of table files would put them together.
 fn globals(script: &Script) -> (Globals, Vec<Diagnostic>) {
     let mut globals = Globals::default();
     for item in &script.items {
@@ -76,7 +76,7 @@ fn try_all(text: &str) -> usize {
     accepted
 }
 
-/// Whatever was accepted becomes a program, or does not fit; nothing is malformed, and no name is unknown.
+/// Every accepted text becomes a program, or does not fit; nothing is malformed, and no name is unknown.
 fn compile(handlers: &[CheckedProbe], context: &Context, globals: &Globals) {
     let sink = Steered {
         chosen: Chosen::ByTable,
@@ -246,7 +246,7 @@ fn right() -> impl Strategy<Value = String> {
     })
 }
 
-/// What the names mostly used stand for.
+/// Declarations of the names mostly used.
 const DECLARED: &str = "buffer main { size = 4M } buffer target { } table normal { } table detail { } param x = 10ms; param loud = false\n";
 
 proptest! {

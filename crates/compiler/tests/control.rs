@@ -176,7 +176,7 @@ fn parameters_are_read_each_time() {
 }
 
 #[test]
-fn a_message_carries_the_fields_and_says_what_it_is() {
+fn a_message_carries_the_fields_and_its_kind() {
     let context = kernel::kprobe();
     let mut bench = hook(
         &["{ exec(\"collect\"); notify(\"seen\", comm) }"],
@@ -205,7 +205,7 @@ fn numbers_of_instance(bench: &mut Bench, number: EventNumber, instance: u16) ->
     rows.map(|row| (row.number, row.fields[0].0.clone())).collect()
 }
 
-/// `kprobe:vfs_read` as one event of a set, told apart in this way.
+/// `kprobe:vfs_read` as one event of a set, distinguished in this way.
 fn of_a_set(number: EventNumber) -> Context {
     let mut context = kernel::kprobe();
     context.number = number;

@@ -86,7 +86,7 @@ const STRUCTS: &[&str] = &[
     "holder",
 ];
 
-/// What C says: `name size`, `name.member first-bit`.
+/// Layout of the types in C: `name size`, `name.member first-bit`.
 fn of_the_types(types: &Btf) -> Vec<String> {
     let mut out = Vec::new();
     for (kind, word, name) in STRUCTS

@@ -71,7 +71,7 @@ fn with_tasks(bench: &mut Bench) {
     bench.machine.add_memory(Memory::Kernel, SIGNAL, &signal);
 }
 
-/// What `record(x = EXPRESSION)` records when `sched_switch` happens, directly and by probe reads.
+/// The record of `record(x = EXPRESSION)` when `sched_switch` happens, directly and by probe reads.
 #[track_caller]
 fn switched(expression: &str) -> Seen {
     let direct = kernel::switch();
@@ -89,7 +89,7 @@ fn switched(expression: &str) -> Seen {
 }
 
 #[test]
-fn walks_read_what_lies_there() {
+fn walks_read_the_members() {
     for (expression, expected) in [
         ("args.prev->pid", 42),
         ("args.next->pid", -7),
@@ -167,7 +167,7 @@ fn a_text_that_could_not_be_read_equals_none() {
 }
 
 #[test]
-fn addresses_move_by_what_they_point_to() {
+fn addresses_move_by_the_size_of_their_type() {
     let pointer = |ty: &str| format!("(({ty} *)0x1000)");
     for (ty, size) in [
         ("int8", 1),
@@ -221,7 +221,7 @@ fn addresses_move_by_what_they_point_to() {
     );
 }
 
-/// What `record(x = EXPRESSION)` records when `vfs_read(FILE, BUFFER, 10, 0x12345)` is called.
+/// The record of `record(x = EXPRESSION)` when `vfs_read(FILE, BUFFER, 10, 0x12345)` is called.
 #[track_caller]
 fn called(expression: &str) -> Seen {
     let mut bench = bench(&format!("{{ record(x = {expression}) }}"), &kernel::kprobe());
@@ -376,7 +376,7 @@ fn a_signal_is_sent_where_the_handler_says_so() {
 
 /// A walk gives its objects as pointers of the context, and comes once more without one; what was read of the context is no address then.
 #[test]
-fn iterators_read_what_their_context_points_to() {
+fn iterators_read_the_objects_of_their_context() {
     let direct = kernel::iterator();
     let probed = Context {
         direct_loads: false,
@@ -393,9 +393,9 @@ fn iterators_read_what_their_context_points_to() {
     }
 }
 
-/// What reaches the file of a pinned iterator: text as it is, formats with their numbers and the strings that their addresses mean.
+/// Output in the file of a pinned iterator: text as it is, formats with their numbers and the strings that their addresses mean.
 #[test]
-fn a_pinned_iterator_has_the_kernel_write_what_it_prints() {
+fn a_pinned_iterator_has_the_kernel_write_its_output() {
     let walk = kernel::iterator();
     let mut fields = walk.fields.clone();
     fields.push(EventField {

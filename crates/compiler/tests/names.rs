@@ -10,7 +10,7 @@ mod support;
 
 use sharing::Maps;
 
-/// What maps of a program hold when it has run once with numbers as its arguments.
+/// Contents of a program's maps when it has run once with numbers as its arguments.
 #[track_caller]
 fn once(program: &str, numbers: &[i64], maps: &[&str]) -> String {
     let mut made = Maps::program(&[&format!("{{ {program} }}")]);
@@ -80,7 +80,7 @@ fn names_are_kept_with_other_strings() {
     }
 }
 
-/// What has no name has the words for that, whatever lies around it.
+/// A number without a name has the text for that, whatever lies around it.
 #[test]
 fn numbers_without_names_have_a_string() {
     for (number, held) in [

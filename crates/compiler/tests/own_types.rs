@@ -1,5 +1,5 @@
-//! The running kernel's own types, where it publishes them: walks that people write hold on a real kernel, and every
-//! member of every struct can at least be asked for.
+//! The running kernel's own types, where it publishes them: typical walks compile on a real kernel, and every
+//! member of every struct can be read.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -35,7 +35,7 @@ fn context() -> Option<Context> {
     })
 }
 
-/// What the names of the kernel's enumerations for user space begin with.
+/// Prefixes of the names of the kernel's enumerations for user space.
 const ENUMERATIONS: [&str; 5] = ["BPF_", "FSCONFIG_", "MEMBARRIER_CMD_", "MPOL_", "RTM_"];
 
 #[test]

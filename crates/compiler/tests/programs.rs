@@ -1,4 +1,4 @@
-//! From text to BPF: whatever the checker accepts in its golden file compiles, and some programs are shown whole.
+//! From text to BPF: all texts that the checker accepts in its golden file compile, and some programs are listed whole.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 

@@ -465,7 +465,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 4000, ..ProptestConfig::default() })]
 
     #[test]
-    fn code_gives_what_it_says(pieces in pieces(), context in prop::collection::vec(number(), POOL)) {
+    fn generated_code_computes_the_value_of_its_function(pieces in pieces(), context in prop::collection::vec(number(), POOL)) {
         let context: Vec<u64> = context.into_iter().map(|n| n as u64).collect();
         let function = function(&pieces);
         let mut direct = Direct {

@@ -14,7 +14,7 @@ use support::tree::*;
 const WORDS: usize = 6;
 const KERNEL: u64 = 0xffff_8880_1000_0000;
 
-/// What expressions are computed from: context words, and the same number of words in kernel memory.
+/// Inputs of expressions: context words, and the same number of words in kernel memory.
 #[derive(Clone, Debug)]
 struct World {
     context: [u64; WORDS],

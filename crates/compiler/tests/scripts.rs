@@ -51,7 +51,7 @@ impl Files for InMemory {
     }
 }
 
-/// What a script expands to; its first line may be `// ARGUMENTS`.
+/// Expansion of a script; its first line may be `// ARGUMENTS`.
 fn expanded(mode: &str, input: &str) -> String {
     assert_eq!(mode, "expand");
     let arguments = input.lines().next().and_then(|line| line.strip_prefix("// "));
@@ -90,7 +90,7 @@ fn expanded(mode: &str, input: &str) -> String {
     out + &expanded.sources.render(&expanded.found, Style::default())
 }
 
-/// The house's own form of a script, which means the same and stays as it is.
+/// Our standard form of a script, which means the same and is formatted to itself.
 fn formatted(mode: &str, input: &str) -> String {
     assert_eq!(mode, "script");
     let tidy = match format(input) {

@@ -10,7 +10,7 @@ mod support;
 
 use sharing::{KERNEL, Maps};
 
-/// What the maps of a program hold when it has run once.
+/// Contents of a program's maps when it has run once.
 #[track_caller]
 fn once(program: &str, maps: &[&str]) -> String {
     let mut made = Maps::program(&[program]);
@@ -40,7 +40,7 @@ fn memory_is_a_value() {
         ),
         "@[true, true, false]: 1\n"
     );
-    // What was longer before leaves nothing behind.
+    // A longer value before leaves nothing behind.
     assert_eq!(
         once(
             "{ $a = buf(\"longer\", 6); $a = buf(\"x\", 1); @ = ($a, 1) }",
@@ -57,7 +57,7 @@ fn a_byte_of_an_escape_is_a_byte() {
         once("{ @ = (sizeof(\"\\xff\"), buf(\"\\xff\\x80\", 2)) }", &[""]),
         "@: (2, \\xff\\x80)\n"
     );
-    // What is UTF-8 stays a letter.
+    // Letters in UTF-8 are kept.
     assert_eq!(
         once(
             "{ @ = (sizeof(\"\\xe2\\x82\\xac\"), \"\\xe2\\x82\\xac\") }",
@@ -122,7 +122,7 @@ fn a_text_in_quotes_has_a_nul() {
 }
 
 #[test]
-fn the_size_of_a_map_is_that_of_what_is_stored_in_it() {
+fn the_size_of_a_map_is_that_of_its_values() {
     assert_eq!(once("{ @a = (uint8)1; @ = sizeof(@a) }", &[""]), "@: 1\n");
     assert_eq!(
         once("{ @ = sizeof(@a); @a = (int8)1; @a = (uint8)1 }", &[""]),
@@ -139,7 +139,7 @@ fn the_size_of_a_map_is_that_of_what_is_stored_in_it() {
 }
 
 #[test]
-fn variables_keep_the_width_of_what_is_stored_in_them() {
+fn variables_keep_the_width_of_their_first_value() {
     // 60000 is ea60, whose bytes the other way round are 24810.
     assert_eq!(once("{ $n = (uint16)60000; @ = bswap($n) }", &[""]), "@: 24810\n");
     assert_eq!(

@@ -18,7 +18,7 @@ impl Checker<'_> {
     /// Warns of a cast to the type that a value has already.
     fn warn_of_cast(&mut self, ty: &Type, operand: &ast::Expr, value: &Expr, type_span: Span) {
         use ast::ExprKind as Kind;
-        // What a map or a field holds is known no better than by its width. What a function takes and returns has a type of its own only where
+        // Of values of maps and fields only the width is known. Parameters and return values of functions have a type of their own only where
         // debug information is there, and never in bpftrace, whose programs cast it.
         let known = match &operand.kind {
             Kind::Variable(_) | Kind::Cast { .. } | Kind::Integer { .. } => true,
@@ -48,11 +48,11 @@ impl Checker<'_> {
         }
     }
 
-    /// `(TYPE)value`.
+    /// Checks a cast, `(TYPE)value`.
     pub(super) fn cast(&mut self, ty: &TypeName, operand: &ast::Expr, span: Span) -> Checked<Expr> {
         let value = self.expression(operand);
         let ty_written = match (ty.plain(), &value) {
-            // As many elements as the value has bytes for.
+            // The array has as many elements as the value has bytes for.
             (Some((0, arrays)), Ok(value)) if arrays == [None] => self.array_over(ty, value),
             _ => self.written_type(ty),
         };

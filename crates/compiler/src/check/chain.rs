@@ -7,7 +7,7 @@ use crate::lang::ast::{self, Span};
 use std::collections::HashMap;
 
 impl Checker<'_> {
-    /// `a op b op c …` with many operators: what a piece of them comes to is kept in a variable, with which the next begins, so that no expression is deep.
+    /// `a op b op c …` with many operators: the result of a piece of them is kept in a variable, with which the next begins, so that no expression is deep.
     pub(super) fn chain(
         &mut self,
         first: &ast::Expr,
@@ -15,7 +15,7 @@ impl Checker<'_> {
         span: Span,
     ) -> Checked<Expr> {
         if let Some(&(op @ (ast::BinaryOp::And | ast::BinaryOp::Or), _)) = rest.last() {
-            // What stands before the first of them is its left operand: `a == b || c == d || …`.
+            // The part before the first of them is its left operand: `a == b || c == d || …`.
             let same = rest.iter().rev().take_while(|(other, _)| *other == op).count();
             let (before, same) = rest.split_at(rest.len() - same);
             if before.len() <= ast::CHAIN_LINKS {
@@ -23,7 +23,7 @@ impl Checker<'_> {
                 return self.expression(&balanced(op, &first, same));
             }
         }
-        /// What no text can name a variable.
+        /// A variable's name that no text can have.
         const PIECE: &str = "(piece)";
         let mut statements = Vec::new();
         let mut left = first.clone();
@@ -68,7 +68,7 @@ impl Checker<'_> {
     }
 }
 
-/// `a && b && …` or `a || b || …` as a tree of little depth: either operator comes to the same in any order of pairs, its operands are evaluated from
+/// `a && b && …` or `a || b || …` as a tree of little depth: either operator has the same result in any order of pairs, its operands are evaluated from
 /// left to right. Filters of recordings, which know no variables, have chains of these.
 fn balanced(op: ast::BinaryOp, first: &ast::Expr, rest: &[(ast::BinaryOp, ast::Expr)]) -> ast::Expr {
     let half = rest.len() / 2;

@@ -35,7 +35,7 @@ pub(crate) struct Checker<'a> {
     pub(super) variables: Vec<Variable>,
     /// Event fields whose rules are being followed, outermost first.
     pub(super) rules: Vec<String>,
-    /// How many `record()` there are.
+    /// Number of `record()` statements.
     pub(super) records: u32,
     /// Names of enumerations already asked for.
     pub(super) names: HashMap<kestrel_bpf::btf::TypeId, Names>,
@@ -57,11 +57,11 @@ pub(crate) struct Checker<'a> {
     pub(super) loops: u32,
     /// Conditions around the statement being checked that are known not to hold.
     pub(crate) unreached: u32,
-    /// How often the statements being checked are repeated by `unroll`.
+    /// Number of times that `unroll` repeats the statements being checked.
     pub(super) repeats: u64,
     /// Functions of the aggregations that name no map, in source order.
     pub(crate) bare: Vec<(&'static str, Span)>,
-    /// What it has to do with the event before, so far.
+    /// The relation to the event before, so far.
     pub(super) pair: Option<CheckedPair>,
     /// Whether the handler was written for one event, by its name.
     pub(super) plain: bool,

@@ -77,7 +77,7 @@ impl Checker<'_> {
     /// A verb of user space: `notify("text", …)`, `exec("command", …)`.
     pub(crate) fn user_space_verb(&mut self, usage: &Use<'_>, verb: &Verb) -> Checked<StatementKind> {
         let (text, span, values) = match (usage.args.unwrap_or_default().split_first(), verb.default) {
-            // What carries a text alone is not given values that nothing would show.
+            // A verb that carries a text alone is not given values that would not be shown.
             (Some((_, [value, ..])), Some(_)) if self.globals.infers_types && !verb.carries_fields => {
                 let message = format!("{}() takes up to one argument", usage.name);
                 let hint = format!("it is written {}", verb.usage);

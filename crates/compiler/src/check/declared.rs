@@ -58,7 +58,7 @@ impl Checker<'_> {
 /// A literal as written.
 enum Literal {
     Number(i128),
-    /// Its bytes.
+    /// Bytes of a string.
     String(usize),
 }
 

@@ -132,7 +132,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Has stacks in a map's keys kept with their frames, as those in values are: the kernel's number of a stack tells a handler nothing.
+    /// Has stacks in a map's keys kept with their frames, as those in values are: the kernel's number of a stack means nothing to a handler.
     fn keeps_frames(&mut self, name: &str) {
         let shape = self.globals.shapes.maps.get_mut(name);
         for key in shape.and_then(|shape| shape.keys.as_mut()).into_iter().flatten() {
@@ -268,7 +268,7 @@ impl Checker<'_> {
             kind: StatementKind::Set { variable, value },
             span,
         };
-        // What is looked at ends within the variable.
+        // The part that is read ends within the variable.
         let all = self.hidden_variable(
             "text",
             Type::CharArray {

@@ -26,7 +26,7 @@
 //! | `uses` | which maps and parameters a checked probe uses |
 //! | `types` | the kernel's types and written types as [`tree::Type`] |
 //!
-//! What the built-in names mean is not here: [`crate::builtin`].
+//! The meanings of built-in names are not here: [`crate::builtin`].
 
 pub(crate) mod aggregation;
 mod cast;
@@ -95,7 +95,7 @@ pub fn check(
     check_once(probe, context, record_default, globals)
 }
 
-/// One round: where what is known of variables or maps has grown, what it gives is not yet what is meant.
+/// One round of checking: where more has become known of variables or maps in it, its result is not final yet.
 fn check_once(
     probe: &Probe,
     context: &Context,

@@ -43,7 +43,7 @@ impl Checker<'_> {
             if value.kind == ExprKind::EventNumber {
                 value = constant(0, value.ty, value.span);
             }
-            // What is read only for this record is written with the length that it has.
+            // A string that is read only for this record is written with its own length.
             let ty = match (&value.kind, &value.ty) {
                 // A byte more than the limit shows that the text was longer.
                 (ExprKind::ReadString { max, .. }, Type::String { .. })

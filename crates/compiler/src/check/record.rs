@@ -248,7 +248,7 @@ impl Checker<'_> {
                 }
                 continue;
             }
-            // What a function returned is among `args` already.
+            // The return value is among `args` already.
             if is_word(arg, builtin::RETVAL.name) && has_everything && returns {
                 continue;
             }

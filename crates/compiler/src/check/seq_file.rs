@@ -1,4 +1,4 @@
-//! What a pinned iterator prints: the kernel writes it to the file whose reading runs the iterator (`bpf_seq_printf`, `bpf_seq_write`), since no session reads records.
+//! Output of a pinned iterator: the kernel writes it to the file whose reading runs the iterator (`bpf_seq_printf`, `bpf_seq_write`), since no session reads records.
 
 use super::checker::{Checked, Checker};
 use super::tree::{Expr, ExprKind, Statement, StatementKind, Type};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Most rounds over one probe: another round follows where a type has grown.
 pub(super) const ROUNDS: usize = 12;
-/// How often all probes of a program are checked at most.
+/// Most rounds of checking all probes of a program.
 pub const PROGRAM_ROUNDS: usize = 100;
 
 /// Types of a text's variables and maps, as inferred from the uses seen so far.
@@ -52,19 +52,19 @@ pub(super) struct OpenMaps {
     met: BTreeSet<String>,
     /// Names of maps that something is stored in, whether or not it is known what.
     stored: BTreeSet<String>,
-    /// Those of which all rounds have found nothing: they hold numbers, until something else is stored in them.
+    /// Maps of which all rounds have found nothing: they hold numbers, until something else is stored in them.
     numbers: BTreeSet<String>,
 }
 
 impl Shapes {
-    /// What is known before the first of the rounds over all probes of a program.
+    /// The state before the first of the rounds over all probes of a program.
     pub fn of_program() -> Self {
         let mut shapes = Self::default();
         shapes.open.waits = true;
         shapes
     }
 
-    /// What the next round over a program begins with, as this one, which began with `self`, ended with `grown`; `None` where all is known.
+    /// The state that the next round over a program begins with, as this one, which began with `self`, ended with `grown`; `None` where all is known.
     ///
     /// Maps of which nothing is found hold numbers: first those that nothing is stored in, as what depends on them may say more of the others.
     #[must_use]
@@ -111,7 +111,7 @@ impl Shapes {
         }
     }
 
-    /// What lies at the address of a value of a type.
+    /// The type of the value at the address of a value of a type.
     pub(super) fn pointee_of(&mut self, ty: &Type) -> Pointee {
         if let Type::CharArray { size } = ty {
             return Pointee::String { size: *size };
@@ -190,16 +190,16 @@ pub(super) struct MapShape {
     pub(super) value: Option<Stored>,
     /// The type of what is stored as narrow as that is: what `sizeof` says.
     pub(super) narrow_value: Option<Type>,
-    /// What handlers do to it as a whole.
+    /// Operations of handlers on the map as a whole.
     pub(super) clearing: BTreeSet<Clearing>,
 }
 
 /// Something that handlers do to a map, of interest to how its keys are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Clearing {
-    /// It is emptied while events are handled.
+    /// The map is emptied while events are handled.
     Cleared,
-    /// It is emptied in `end`.
+    /// The map is emptied in `end`.
     ClearedAtEnd,
     /// Keys or values are asked for or stored in `end`.
     UsedAtEnd,
@@ -238,7 +238,7 @@ pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
                         (Pointee::String { size }, Pointee::String { size: other }) => Pointee::String {
                             size: size.max(other),
                         },
-                        // What was found later holds more; whether a value fits it is asked where it is stored.
+                        // The type found later is larger; whether a value fits it is checked at the store.
                         (Pointee::Value(one), Pointee::Value(other)) => Pointee::Value(one.max(other)),
                         _ => return None,
                     };

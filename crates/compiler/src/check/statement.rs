@@ -38,7 +38,7 @@ impl Checker<'_> {
             self.report(Diagnostic::warning(unreachable.span, message));
         }
         for statement in &block.statements {
-            // What is wrong has been reported; the other statements are still checked.
+            // The error has been reported; the other statements are still checked.
             let _reported = self.statement(statement, &mut all);
         }
         self.scopes.pop();
@@ -210,7 +210,7 @@ impl Checker<'_> {
     pub(super) fn variable(&mut self, name: &str, span: Span) -> Checked<Expr> {
         let Some(id) = self.find_variable(name) else {
             if self.without_value.contains(name) {
-                // What should be stored in it is wrong, and was reported.
+                // The value that should be stored in it is wrong, and was reported.
                 return Err(Reported);
             }
             let known: Vec<String> = self.scopes.iter().flat_map(|s| s.keys().cloned()).collect();
@@ -470,7 +470,7 @@ impl Checker<'_> {
                 return set;
             }
             (None, Some(value)) => self.holding(value, false)?,
-            // What it holds is known from what is stored in it later.
+            // The type of its values is known from a later store.
             (None, None) => {
                 let id = self.new_variable(&name.node, Type::I64, name.span);
                 self.undecided.push(id);

@@ -1,4 +1,4 @@
-//! Strings at an address (`str()`), and how much of them is read.
+//! Strings at an address (`str()`), and the length that is read.
 
 use super::checker::{Checked, Checker};
 use super::tree::{Access, BinaryOp, Expr, ExprKind, Pointee, Pointer, Type};
@@ -13,7 +13,7 @@ impl Checker<'_> {
         self.globals.max_strlen.unwrap_or(STRING)
     }
 
-    /// The string at an address, or that an expression already is: at most `max` bytes. Where neither `space` nor
+    /// The string at an address, or of an expression that is a string already: at most `max` bytes. Where neither `space` nor
     /// the type of the address says whose memory it is, the address itself does.
     pub(crate) fn string(
         &mut self,
@@ -59,7 +59,7 @@ impl Checker<'_> {
                 Ok(shortened(Expr { span, ..value }, own.min(max)))
             }
             (Type::Pointer(pointer), _) if may_be_string(pointer) || self.globals.infers_types => {
-                // The kernel's types rarely say `__user`: only that which says so is certain.
+                // The kernel's types rarely say `__user`: only pointers with it are certain.
                 let certain = (pointer.space == Space::User).then_some(Space::User);
                 Ok(read_string(value, space.or(certain), max, span))
             }
@@ -74,7 +74,7 @@ impl Checker<'_> {
 }
 
 impl Expr {
-    /// The string, read no further than so many bytes.
+    /// The string, read up to this number of bytes.
     pub(crate) fn cut_at(mut self, bytes: Expr) -> Self {
         if let ExprKind::ReadString { length, .. } = &mut self.kind {
             *length = Some(Box::new(bytes));

@@ -22,7 +22,7 @@ pub struct Uses {
 }
 
 impl CheckedProbe {
-    /// What its predicate and its body use, whether or not that is reached.
+    /// Uses of its predicate and its body, whether or not they are reached.
     pub fn uses(&self) -> Uses {
         let mut uses = Uses::default();
         for expr in self.predicate.iter().chain(&self.selector) {

@@ -228,7 +228,7 @@ impl StatementKind {
         }
     }
 
-    /// Its own expressions, without those of statements inside of it and without the keys of a map's place.
+    /// The statement's own expressions, without those of statements inside of it and without the keys of a map's place.
     pub(crate) fn expressions(&self) -> Vec<&Expr> {
         expressions!(self, iter)
     }

@@ -332,7 +332,7 @@ impl<'a> Problem<'a> {
         self.worths[v.0 as usize]
     }
 
-    /// How much a register is worth to it: reads and writes per length; nothing for what is cheap to make again.
+    /// Spill weight of a register: reads and writes per length; nothing for values that are cheap to make again.
     fn find_worth(&self, v: Vreg) -> SpillWeight {
         let stretches = &self.live.stretches[v.0 as usize];
         let length: u32 = stretches.iter().map(|s| s.end - s.start + 1).sum();

@@ -197,7 +197,7 @@ impl Emitter<'_> {
             | Op::Map { dst, .. }
             | Op::KernelVariable { dst, .. }
             | Op::MapValue { dst, .. } => {
-                // What is made again at each use needs no register here.
+                // A value that is made again at each use needs no register here.
                 if !matches!(self.place(*dst), Location::Again(_)) {
                     let to = self.read(*dst);
                     self.make_again(to, op);

@@ -174,7 +174,7 @@ fn object_stretches(function: &Function, live: &Live) -> Vec<Vec<Range>> {
             (object, Range { start, end })
         });
         for (object, range) in through.chain(mentioned) {
-            // What goes on from the block before is one stretch: most objects of long programs live through many blocks.
+            // An object that lives on from the block before has one stretch: most objects of long programs live through many blocks.
             match stretches[object].last_mut() {
                 Some(last) if last.end + 1 == range.start => last.end = range.end,
                 _ => stretches[object].push(range),

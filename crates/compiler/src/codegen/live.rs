@@ -237,7 +237,7 @@ pub(crate) fn places(function: &Function, order: &[BlockId]) -> Vec<usize> {
     place
 }
 
-/// Tells what a block reads, and what it writes (`true`), its end first.
+/// Passes on the registers that a block reads, and those that it writes (`true`), its end first.
 fn backwards(function: &Function, id: BlockId, mut found: impl FnMut(Vreg, bool)) {
     let block = function.block(id);
     block.end.iter().flat_map(End::uses).for_each(|v| found(v, false));

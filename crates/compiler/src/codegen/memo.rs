@@ -92,11 +92,11 @@ mod tests {
     }
 
     #[test]
-    fn functions_alike_call_what_their_own_program_has() {
+    fn functions_alike_call_the_functions_of_their_own_program() {
         for (given, more, sum) in [(4, 2, 42), (5, 2, 52), (4, 3, 43), (4, 2, 42)] {
             let generated = generate(&program(given, more)).unwrap();
-            let told = Machine::new().run(&generated.code, &[]).unwrap();
-            assert_eq!(told, sum);
+            let value = Machine::new().run(&generated.code, &[]).unwrap();
+            assert_eq!(value, sum);
             let own = generated.function.called["number"].blocks.iter();
             assert!(own.eq(program(given, more).called["number"].blocks.iter()));
         }

@@ -44,7 +44,7 @@ pub fn generate(function: &Function) -> Result<Generated, Error> {
 ///
 /// # Errors
 /// When not even the scratch map has room, or a jump is too long.
-pub fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Generated, Error> {
+pub(crate) fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Generated, Error> {
     let mut maps = function.maps.clone();
     let mut called = BTreeMap::new();
     for one in std::iter::once(function).chain(callbacks) {
@@ -73,7 +73,7 @@ pub fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Gener
     let placed_own: Vec<(&str, emit::Placed<'_>)> =
         own.iter().map(|(name, one)| (*name, one.placed())).collect();
     let code = emit::emit(&placed, &placed_own).map_err(Error::Assemble)?;
-    // What they call is that of this program, whichever one they were fitted for.
+    // Called functions are those of this program, whichever one they were fitted for.
     let given = std::iter::once(function).chain(callbacks).map(|one| &one.called);
     let called = called.iter().filter(|(name, _)| reached.contains(**name));
     let given = given.chain(called.map(|(_, one)| &one.called));

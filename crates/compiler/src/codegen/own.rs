@@ -124,14 +124,14 @@ mod tests {
         for _ in &generated.maps {
             machine.add_map(MapKind::Array { entries: 1 }, 4, 16);
         }
-        let told = machine.run(&generated.code, &7u64.to_le_bytes()).unwrap();
-        assert_eq!(told, 14 * 1000 + 214 + 7);
+        let value = machine.run(&generated.code, &7u64.to_le_bytes()).unwrap();
+        assert_eq!(value, 14 * 1000 + 214 + 7);
         let sums = machine.value(MapRef(1), &[0; 4], 0).unwrap();
         assert_eq!(sums[8..], 214u64.to_le_bytes());
     }
 
     #[test]
-    fn a_function_that_nobody_calls_any_more_is_left_out() {
+    fn an_uncalled_function_is_left_out() {
         let mut b = Builder::new();
         let (called, end) = (b.block(), b.block());
         let zero = b.constant(0);

@@ -81,7 +81,7 @@ impl Reader<'_> {
         matches!(self.place(v), Some(Location::Again(Op::SlotAddress { .. })))
     }
 
-    /// How far behind the object's beginning an access is, if it is one of the object.
+    /// Offset of an access in the object, if it is one of the object.
     fn offset(&self, base: Vreg, offset: i16) -> Option<u32> {
         match self.place(base) {
             Some(Location::Again(Op::SlotAddress {
@@ -129,7 +129,7 @@ impl Reader<'_> {
         loads
     }
 
-    /// How often a word of the object is read; what else is done with the object counts for each.
+    /// Number of reads of a word of the object; other uses of the object count for each word.
     fn mentions(&self, word: u32) -> usize {
         let insts = self.function.blocks.iter().flat_map(|block| &block.insts);
         let reads = insts.filter(|inst| match &inst.op {
@@ -166,7 +166,7 @@ mod tests {
         (function, places)
     }
 
-    /// What a function of two parameters, in registers 2 and 3, takes from these: by instruction, and whether each is stored. `reads` are the parameters that
+    /// Loads of a function of two parameters, in registers 2 and 3: by instruction, and whether each is stored. `reads` are the parameters that
     /// it loads one after the other, with the register that each load goes to; `None` puts a call of a helper between them.
     fn loads(reads: &[Option<(usize, Reg)>]) -> (Vec<Option<Reg>>, [bool; 2]) {
         let mut b = Builder::new();

@@ -39,7 +39,7 @@ pub(crate) struct Spills {
 }
 
 impl Spills {
-    /// How far a register has been split up.
+    /// The part of a split register.
     pub(crate) fn part(&self, v: Vreg) -> Part {
         self.parts.get(&v).copied().unwrap_or_default()
     }

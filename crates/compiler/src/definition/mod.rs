@@ -317,7 +317,7 @@ impl<'d> Maker<'d> {
                     break;
                 }
                 CShape::Array(None) => count = 0,
-                // What does not fit into 64 bits is refused below, like all that is too large.
+                // A product that does not fit into 64 bits is refused below, like all that are too large.
                 CShape::Array(Some(length)) => count = count.saturating_mul(self.length(length)),
                 CShape::Function => {
                     self.error(ty.span, "a function is no member; a pointer to one is");
@@ -424,7 +424,7 @@ impl<'d> Maker<'d> {
                 CShape::Pointer => self.builder.pointer(id),
                 CShape::Array(length) => {
                     let length = length.as_ref().map_or(0, |length| {
-                        // What is wrong with it has been said where it was measured.
+                        // Its error has been reported where it was measured.
                         self.known(length).unwrap_or(0)
                     });
                     self.builder.array(id, u32::try_from(length).unwrap_or(0))

@@ -94,7 +94,7 @@ impl Builder {
     }
 
     /// Whether the current block has its end already (what follows could never run).
-    pub fn is_ended(&self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         self.function.block(self.current).end.is_some()
     }
 
@@ -328,7 +328,7 @@ impl Builder {
     }
 
     /// A slot that is in the stack frame in any case, for helpers that want their argument there.
-    pub fn framed_slot(&mut self, size: u32, align: u32) -> Slot {
+    pub(crate) fn framed_slot(&mut self, size: u32, align: u32) -> Slot {
         let slot = self.slot(size, align);
         if let Some(object) = self.function.objects.last_mut() {
             object.framed = true;
@@ -356,7 +356,7 @@ impl Builder {
     }
 
     /// Forgets the values that [`Self::set_named_value`] keeps.
-    pub fn clear_named_values(&mut self) {
+    pub(crate) fn clear_named_values(&mut self) {
         self.named_values.clear();
     }
 

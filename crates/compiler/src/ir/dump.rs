@@ -81,12 +81,12 @@ impl Display for AtomicOp {
     }
 }
 
-/// `u32`, `s8`.
+/// Name of a cell's type: `u32`, `s8`.
 fn cell(width: Width, signed: bool) -> String {
     format!("{}{}", if signed { "s" } else { "u" }, width.bytes() * 8)
 }
 
-/// ` (32)` after operations on 32 bits.
+/// Suffix of operations on 32 bits: ` (32)`.
 fn narrow(bits: Bits) -> &'static str {
     match bits {
         Bits::B32 => " (32)",

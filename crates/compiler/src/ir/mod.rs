@@ -34,7 +34,7 @@ pub struct Slot(pub u32);
 /// An operation and the source it was made from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inst {
-    /// What the instruction does.
+    /// Operation of the instruction.
     pub op: Op,
     /// Bytes of the source text.
     pub span: Span,
@@ -49,7 +49,7 @@ pub enum End {
     Branch {
         /// The comparison.
         condition: Condition,
-        /// How many low bits are compared.
+        /// Number of low bits that are compared.
         bits: Bits,
         /// Left operand.
         left: Vreg,
@@ -132,7 +132,7 @@ impl End {
     }
 
     /// The blocks it may go to, to be redirected.
-    pub fn targets_mut(&mut self) -> impl Iterator<Item = &mut BlockId> {
+    pub(crate) fn targets_mut(&mut self) -> impl Iterator<Item = &mut BlockId> {
         let (first, second) = match self {
             Self::Jump(to) => (Some(to), None),
             Self::Branch { then, otherwise, .. } => (Some(then), Some(otherwise)),
@@ -142,7 +142,7 @@ impl End {
     }
 
     /// Visits the registers it reads, to change them.
-    pub fn each_use(&mut self, visit: &mut dyn FnMut(&mut Vreg)) {
+    pub(crate) fn each_use(&mut self, visit: &mut dyn FnMut(&mut Vreg)) {
         match self {
             Self::Branch { left, right, .. } => {
                 visit(left);

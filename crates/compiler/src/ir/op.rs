@@ -70,7 +70,7 @@ impl Operand {
 
 impl Operand {
     /// The register, if it is one, to be changed.
-    pub fn vreg_mut(&mut self) -> Option<&mut Vreg> {
+    pub(crate) fn vreg_mut(&mut self) -> Option<&mut Vreg> {
         match self {
             Self::Reg(v) => Some(v),
             Self::Imm(_) => None,
@@ -123,7 +123,7 @@ pub enum AluOp {
 
 impl AluOp {
     /// Whether the operands may change places.
-    pub fn commutes(self) -> bool {
+    pub(crate) fn commutes(self) -> bool {
         matches!(self, Self::Add | Self::Mul | Self::And | Self::Or | Self::Xor)
     }
 
@@ -397,7 +397,7 @@ impl Op {
     }
 
     /// The register it writes, to be changed.
-    pub fn def_mut(&mut self) -> Option<&mut Vreg> {
+    pub(crate) fn def_mut(&mut self) -> Option<&mut Vreg> {
         match self {
             Self::Const { dst, .. }
             | Self::Copy { dst, .. }
@@ -455,7 +455,7 @@ impl Op {
     }
 
     /// Visits the registers it reads, to look or to change them.
-    pub fn each_use(&mut self, visit: &mut dyn FnMut(&mut Vreg)) {
+    pub(crate) fn each_use(&mut self, visit: &mut dyn FnMut(&mut Vreg)) {
         let mut operand = |o: &mut Operand| {
             if let Operand::Reg(v) = o {
                 visit(v);
@@ -496,7 +496,7 @@ impl Op {
     }
 
     /// Whether it may be left out when its result is not read.
-    pub fn is_pure(&self) -> bool {
+    pub(crate) fn is_pure(&self) -> bool {
         match self {
             Self::Touch { .. }
             | Self::Store { .. }
@@ -521,7 +521,7 @@ mod tests {
 
     /// `uses` and `each_use` visit the same registers in the same order, and `def` and `def_mut` give the same one.
     #[test]
-    fn looking_sees_what_changing_visits() {
+    fn shared_and_mutable_visits_see_the_same_operands() {
         let (a, b, c, d) = (Vreg(1), Vreg(2), Vreg(3), Vreg(4));
         let args = vec![a.into(), Operand::Imm(7), b.into(), c.into(), d.into()];
         let ops = [

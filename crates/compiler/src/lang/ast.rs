@@ -144,7 +144,7 @@ pub struct Macro {
     pub name: Spanned<String>,
     /// The macro's parameters.
     pub parameters: Vec<MacroParameter>,
-    /// What a call is replaced by.
+    /// The block that replaces a call.
     pub body: ValueBlock,
     /// The place of the whole macro.
     pub span: Span,
@@ -267,7 +267,7 @@ pub struct ValueBlock {
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
-    /// What kind of statement it is, with its parts.
+    /// Kind of the statement, with its parts.
     pub kind: StatementKind,
     /// The bytes in the source.
     pub span: Span,
@@ -336,14 +336,14 @@ pub enum ForRange {
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What kind of expression it is, with its parts.
+    /// Kind of the expression, with its parts.
     pub kind: ExprKind,
     /// The bytes in the source.
     pub span: Span,
 }
 
 /// Operators of one level of an expression that are a tree of [`ExprKind::Binary`]; more are a [`ExprKind::Chain`], which is checked in pieces of so many.
-pub const CHAIN_LINKS: usize = 100;
+pub(crate) const CHAIN_LINKS: usize = 100;
 
 /// The kinds of expression.
 #[derive(Clone, Debug, PartialEq)]
@@ -468,7 +468,7 @@ pub struct TypeName {
     pub name: String,
     /// The expression in `typeof(expression)`.
     pub of: Option<Box<Expr>>,
-    /// What is read behind it, from the left to the right: `int32*[4]` is an array of four pointers.
+    /// Suffixes, from the left to the right: `int32*[4]` is an array of four pointers.
     pub suffixes: Vec<TypeSuffix>,
     /// The bytes in the source.
     pub span: Span,

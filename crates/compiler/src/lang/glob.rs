@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_mean_what_they_mean_to_the_kernel() {
+    fn patterns_match_as_in_the_kernel() {
         for (pattern, text, yes) in [
             ("", "", true),
             ("", "a", false),

@@ -1,4 +1,4 @@
-//! Texts that belong together, one behind the other: a place in all of them is a place in one of them.
+//! Source texts one behind the other: a position in the whole belongs to one of them.
 
 use super::ast::Span;
 use super::diag::{self, Diagnostic, Style};
@@ -13,16 +13,16 @@ pub struct Sources {
 /// A source text with its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// What people know it as: a path, `<expression>`.
+    /// Name shown to people: a path, `<expression>`.
     pub name: String,
-    /// Where it begins in the text of all.
+    /// Offset of the source in the text of all.
     pub start: usize,
     /// One past its last byte.
     pub end: usize,
 }
 
 impl Sources {
-    /// One text; the places in it are those in the text of all.
+    /// Sources with one text, whose positions are those of the whole.
     pub fn new(name: &str, text: &str) -> Self {
         let mut all = Self::default();
         all.add(name, text);

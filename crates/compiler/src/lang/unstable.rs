@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn an_unstable_feature_is_said_refused_or_allowed() {
-        let said = |text: &str, setting: Unstable| {
+        let diagnosed = |text: &str, setting: Unstable| {
             let config = Config {
                 unstable_tseries: setting,
                 ..Config::default()
@@ -94,10 +94,10 @@ mod tests {
             found.into_iter().map(|one| one.message).collect::<Vec<_>>()
         };
         let series = "kprobe:a { if (pid) { @x = tseries(1, 1s, 3) } }";
-        assert!(said(series, Unstable::Warn)[0].contains("unstable feature: tseries"));
-        assert!(said(series, Unstable::Error)[0].contains("unstable_tseries refuses"));
-        assert!(said(series, Unstable::Enable).is_empty());
-        assert!(said("kprobe:a { @x = count() }", Unstable::Error).is_empty());
-        assert!(said("kprobe:a { print(dw_ustack) }", Unstable::Enable)[0].contains("dw_ustack"));
+        assert!(diagnosed(series, Unstable::Warn)[0].contains("unstable feature: tseries"));
+        assert!(diagnosed(series, Unstable::Error)[0].contains("unstable_tseries refuses"));
+        assert!(diagnosed(series, Unstable::Enable).is_empty());
+        assert!(diagnosed("kprobe:a { @x = count() }", Unstable::Error).is_empty());
+        assert!(diagnosed("kprobe:a { print(dw_ustack) }", Unstable::Enable)[0].contains("dw_ustack"));
     }
 }

@@ -55,7 +55,7 @@ impl Facts {
         self.single[v.0 as usize].as_ref()
     }
 
-    /// How often it is read.
+    /// Number of reads of a register.
     pub(crate) fn reads(&self, v: Vreg) -> u32 {
         self.reads[v.0 as usize]
     }

@@ -13,7 +13,7 @@ use crate::ir::Function;
 
 /// The passes in their order, each changes the function in place. All but `legal` are free to be left out: they change speed, not meaning.
 const PASSES: &[fn(&mut Function)] = &[
-    // Asks the kernel once for what stays the same during a run.
+    // Asks the kernel once for values that are constant during a run.
     share::run,
     // Computes constants, follows copies, moves offsets into memory accesses.
     fold::run,

@@ -115,7 +115,7 @@ fn unreadable_memory_counts_as_zero_and_strings_are_marked() {
 }
 
 #[test]
-fn memory_has_all_its_bytes_up_to_what_is_there() {
+fn memory_has_all_its_bytes_up_to_the_end_of_the_mapping() {
     let field = ("m", FieldType::Bytes { max: 9 }, memory(arg(0), 9, arg(1)));
     let mut bench = Bench::new(&probe(None, vec![record(vec![field])]), &context());
     bench.machine.add_memory(Memory::User, USER, b"a\0b\0cdefghijkl");
@@ -171,7 +171,7 @@ fn strings_are_cut_at_their_maximum_and_records_stay_aligned() {
     assert_eq!((rows[0].number("n"), rows[1].number("n")), (1, 2));
 }
 
-/// What a system call is given has a length and no NUL; behind it there may be nothing.
+/// A buffer of a system call has a length and no NUL; behind it there may be nothing.
 #[test]
 fn strings_of_a_length_are_read_no_further() {
     let of = |max| string_of(arg(0), Space::User, max, arg(1));

@@ -22,7 +22,7 @@ fn a_record_carries_number_pid_tid_and_arguments() {
 }
 
 #[test]
-fn a_set_of_events_is_told_apart_by_a_value() {
+fn a_set_of_events_is_distinguished_by_a_value() {
     let mut context = context();
     context.number = EventNumber::Selected { first: 1, stride: 1 };
     context.selector = Some(Selector {

@@ -92,7 +92,7 @@ fn a_stack_begins_where_the_tracepoint_is() {
     }
     assert_eq!(found(&of, &[ITERATE, CALL, 1, 2]), Seen::Stack(vec![CALL, 1, 2]));
     assert_eq!(found(&of, &[CALL]), Seen::Stack(vec![]));
-    // Where it is not known which they are, they stay.
+    // Where it is not known which frames they are, they are kept.
     assert_eq!(found(&context(), &[CALL, 1]), Seen::Stack(vec![CALL, 1]));
 }
 
@@ -129,7 +129,7 @@ fn copied(words: usize) -> Vec<u64> {
 
 #[test]
 fn stack_copies_longer_than_a_record_come_in_pieces() {
-    // What is there of a stack ends with a page of memory.
+    // The readable part of a stack ends with a page of memory.
     let page = (4096 - USER as usize % 4096) / 8;
     for (there, bytes, wanted) in [
         (20_000, 8192, 1024),

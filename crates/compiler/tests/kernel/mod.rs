@@ -11,7 +11,7 @@ use kestrel_trace::layout::Base;
 use kestrel_trace::layout::Space;
 use std::sync::Arc;
 
-/// What a table file declares: three tables, two buffers, parameters, and an agent may be told.
+/// Declarations of a table file: three tables, two buffers, parameters, and an agent.
 pub(crate) fn session() -> Globals {
     let (script, found) = parse_script(
         "param threshold = 10ms; param loud = false; param mask = 0xffffffffffffffff; param least = -5",

@@ -67,7 +67,7 @@ fn expression() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(900))]
 
-    /// What the checker accepts compiles, and runs without a fault: in records, in keys and values of maps, in conditions.
+    /// Programs that the checker accepts compile, and run without a fault: in records, in keys and values of maps, in conditions.
     #[test]
     fn accepted_programs_run(one in expression(), two in expression(), shape in 0..9usize) {
         let statement = match shape {

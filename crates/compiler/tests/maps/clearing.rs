@@ -83,7 +83,7 @@ fn clearing_is_for_all_cpus_at_once() {
     assert_eq!(maps.text("") + &maps.text("n"), "@[7]: 1\n@n[7]: 1\n");
 }
 
-/// What was stored is shown, zeroes too, and what was not is not: the first handler stores where `arg0` is not 0, the second one clears.
+/// Stored values are shown, zeroes too, and others are not: the first handler stores where `arg0` is not 0, the second one clears.
 #[test]
 fn only_written_maps_are_shown() {
     for (stores, shown) in [
@@ -182,7 +182,7 @@ fn extremes_of_nothing_are_read_as_zero() {
 
 /// `zero()` of a map without keys that nothing was stored in leaves it so: it is not shown.
 #[test]
-fn zeroes_of_what_nothing_wrote_are_not_shown() {
+fn unwritten_zeroes_are_not_shown() {
     for stores in ["@ = 0", "@ = 5", "@ = arg2", "@++", "@ = \"a\"", "@ = (arg2, 1)"] {
         let handler = format!("{{ if (arg0 != 0) {{ {stores} }} }}");
         let mut maps = Maps::program(&[&handler, "{ zero(@) }"]);
@@ -229,7 +229,7 @@ fn only_stores_that_may_be_zero_mark_a_scalar_map_as_written() {
 
 /// A persistent session shows all counters from the start.
 #[test]
-fn maps_of_sessions_that_stay_have_no_mark() {
+fn maps_of_persistent_sessions_have_no_mark() {
     for (persistent, marks) in [(false, true), (true, false)] {
         let mut globals = Globals {
             persistent,

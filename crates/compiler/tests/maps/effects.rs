@@ -2,7 +2,7 @@
 
 use crate::sharing::Maps;
 
-/// What `@x` holds after a program ran once with 7 as `arg2`.
+/// Contents of `@x` after a program ran once with 7 as `arg2`.
 #[track_caller]
 fn after(statements: &str) -> String {
     let mut maps = Maps::program(&[&format!("{{ @x = 0; {statements} }}")]);

@@ -151,7 +151,7 @@ fn a_text_that_could_not_be_read_is_a_key_and_a_value_of_its_own() {
 }
 
 #[test]
-fn keys_can_be_taken_out_before_it_is_said_what_a_map_holds() {
+fn keys_can_be_removed_before_the_type_of_a_map_is_known() {
     for (fill, shown) in [
         ("@s[tid] = nsecs", "@s[1234]: "),
         ("@s[tid] = count()", "@s[1234]: 1"),
@@ -184,7 +184,7 @@ fn keys_can_be_taken_out_before_it_is_said_what_a_map_holds() {
 }
 
 #[test]
-fn addresses_in_maps_move_by_what_they_point_to() {
+fn addresses_in_maps_move_by_the_size_of_their_type() {
     for (statement, expected) in [
         ("@p += 1", 0x34),
         ("@p -= 1", 0x30),

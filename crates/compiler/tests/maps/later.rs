@@ -1,8 +1,8 @@
-//! Maps that are read before anything says what they hold: all their uses together do, in whatever order they stand.
+//! Maps that are read before a statement determines their type: all uses together do, in whatever order they stand.
 
 use crate::sharing::Maps;
 
-/// What maps hold when all handlers of a program have run, one after another.
+/// Contents of maps when all handlers of a program have run, one after another.
 #[track_caller]
 fn after(handlers: &[&str], maps: &[&str]) -> String {
     let mut made = Maps::program(handlers);
@@ -13,7 +13,7 @@ fn after(handlers: &[&str], maps: &[&str]) -> String {
 }
 
 #[test]
-fn values_have_the_type_of_what_is_stored_later() {
+fn values_have_the_type_of_a_later_store() {
     for (handlers, maps, held) in [
         (
             vec!["{ @a = @b; @b = @c; @c = \"text\" }"],
@@ -80,7 +80,7 @@ fn values_have_the_type_of_what_is_stored_later() {
 }
 
 #[test]
-fn keys_have_the_type_of_what_is_stored_later() {
+fn keys_have_the_type_of_a_later_store() {
     for (handlers, maps, held) in [
         (
             vec!["{ @a[@b] = 1; @b = \"x\"; @a[@b] = 2 }"],
@@ -115,7 +115,7 @@ fn keys_have_the_type_of_what_is_stored_later() {
     }
 }
 
-/// What nothing says anything of holds numbers, and what that gives is known to the others.
+/// Maps whose type no statement determines hold numbers, and values read from them are numbers to the others.
 #[test]
 fn maps_of_unknown_type_hold_numbers() {
     for (handlers, maps, held) in [

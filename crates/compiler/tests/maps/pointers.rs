@@ -1,8 +1,8 @@
-//! Addresses of variables that are no integers: what lies there has the variable's type.
+//! Addresses of variables that are no integers: the value there has the variable's type.
 
 use crate::sharing::Maps;
 
-/// What `@` holds when a program has run once.
+/// Contents of `@` when a program has run once.
 #[track_caller]
 fn after(program: &str) -> String {
     let mut made = Maps::program(&[&format!("{{ {program} }}")]);
@@ -86,6 +86,6 @@ fn addresses_of_other_values_are_refused() {
     };
     let (checked, found) = check(&probe, &kernel::kprobe(), true, &mut globals);
     assert!(checked.is_none());
-    let said = &found.first().expect("a reason").message;
-    assert_eq!(said, "this is string[3] *, but $p holds (int8,int8) *");
+    let printed = &found.first().expect("a reason").message;
+    assert_eq!(printed, "this is string[3] *, but $p holds (int8,int8) *");
 }

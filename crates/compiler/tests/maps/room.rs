@@ -1,4 +1,4 @@
-//! What becomes of updates where there is no room, or an interrupt comes between.
+//! Updates of maps where there is no room, or an interrupt comes between.
 
 use crate::kernel;
 use crate::sharing::{Maps, registers};
@@ -148,7 +148,7 @@ fn interrupts_anywhere_lose_nothing() {
     assert!(steps > 100);
 }
 
-/// What is called on the stack of a program takes nothing from loops that it does not stand in.
+/// A function called on the stack of a program takes nothing from loops that it does not stand in.
 #[test]
 fn totals_read_outside_of_nested_loops_take_no_stack_from_these() {
     let each = |text: &dyn Fn(u32) -> String| (0..7).map(text).collect::<String>();

@@ -203,7 +203,7 @@ impl Maps {
         bytes.unwrap_or_default()
     }
 
-    /// What a map holds.
+    /// Contents of a map.
     #[track_caller]
     pub(crate) fn snapshot(&self, name: &str) -> Snapshot {
         let ty = self.globals.map(name).expect("a map of that name");

@@ -1,4 +1,4 @@
-//! What the tests of generated code share: short spellings of checked trees, a context, a sink; no test stands here.
+//! Helpers of the tests of generated code: short spellings of checked trees, a context, a sink; no test stands here.
 #![allow(
     dead_code,
     missing_docs,

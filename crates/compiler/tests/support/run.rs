@@ -30,7 +30,7 @@ pub struct Bench {
     sent: u64,
 }
 
-/// The number that tests give to the one event of a set that is wanted.
+/// Number that tests give to the selected event of a set.
 pub const SELECTED: u16 = 77;
 
 /// One field's value, for comparing.
@@ -47,7 +47,7 @@ pub enum Seen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub number: u16,
-    /// Where [`Steered`] sent it.
+    /// The buffer to which [`Steered`] sent it.
     pub to: u16,
     pub pid: u32,
     pub tid: u32,

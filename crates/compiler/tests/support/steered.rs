@@ -1,6 +1,6 @@
 //! A sink of a whole session in small: the records of [`Bump`], and one array value of `u64` words that handlers steer and read.
 //!
-//! A record's time, which nobody gives here, tells where it went: 0 to the current buffer, 1 and more to one by name, [`MESSAGES`] to the agent.
+//! A record's time, which no clock gives here, marks the buffer that it went to: 0 to the current buffer, 1 and more to one by name, [`MESSAGES`] to the agent.
 
 use super::bump::Bump;
 use kestrel_compiler::check::tree::{Action, Destination};
@@ -33,7 +33,7 @@ pub mod word {
 /// Which handler runs.
 #[derive(Clone, Debug)]
 pub enum Chosen {
-    /// That of the active table: the first for table 1.
+    /// The buffer of the active table: the first for table 1.
     ByTable,
     /// By the instance: the places that each handler is for.
     ByInstance(Vec<Vec<u16>>),

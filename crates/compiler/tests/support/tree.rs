@@ -113,7 +113,7 @@ pub fn string_of(address: Expr, space: Space, max: u32, length: Expr) -> Expr {
     })
 }
 
-/// So many bytes of a process's memory.
+/// A read of at most `max` bytes of a process's memory.
 pub fn memory(address: Expr, max: u32, length: Expr) -> Expr {
     expr(ExprKind::ReadMemory {
         address: Box::new(address),

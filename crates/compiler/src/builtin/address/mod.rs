@@ -1,4 +1,4 @@
-//! Built-ins that say what an address is: whose memory it is in, or that it has a symbol.
+//! Built-ins about addresses: their address space (`kptr`, `uptr`), and symbols.
 
 pub(super) mod kaddr;
 pub(super) mod kptr;

@@ -23,7 +23,7 @@ pub(crate) static PERCPU_KADDR: Builtin = Builtin {
             return Err(checker.error(usage.span, "the name of a symbol is missing"));
         };
         let span = usage.span;
-        // What is not known yet is asked for all at once.
+        // Addresses that are not known yet are asked for all at once.
         let addresses = [
             address_of(checker, symbol, span),
             checker.known_address(OFFSETS, span),

@@ -36,7 +36,7 @@ pub(crate) static ARG: Builtin = Builtin {
                 recorded: false,
             };
             return match source {
-                // What registers do not hold lies in the stack; what a recording does not hold is refused by name.
+                // Arguments that are not in registers lie in the stack; those that a recording does not hold are refused by name.
                 Source::Expression(_) | Source::Absent { .. } => checker.event_field(&word, usage.span),
                 _ => checker.input(source, Type::U64, usage.span),
             };

@@ -1,4 +1,4 @@
-//! The built-in `retval`: what the traced function returned.
+//! The built-in `retval`: the return value of the traced function.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Pointee, Type};
@@ -16,7 +16,7 @@ pub(crate) static RETVAL: Builtin = Builtin {
         let context = checker.context;
         if let Some(field) = &context.return_value {
             let value = checker.event_field(field, usage.span)?;
-            // As in bpftrace, what a program's function returns is the register's 64 bits, whatever the debug information says; an address of a struct leads to its members.
+            // As in bpftrace, the return value of a program's function is the register's 64 bits, whatever the debug information says; an address of a struct leads to its members.
             let is_word = match &value.ty {
                 Type::Pointer(pointer) => !matches!(pointer.to, Pointee::Btf(_)) || pointer.levels > 0,
                 Type::Struct(_) | Type::Tuple(_) | Type::Array { .. } => false,

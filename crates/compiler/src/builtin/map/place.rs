@@ -1,11 +1,11 @@
-//! A map that a built-in is about.
+//! The map that is a built-in's argument.
 
 use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::StatementKind;
 use crate::lang::ast;
 
-/// `f(@x[keys])` or `f(@x, key)`: the map's name and its keys.
+/// Name and keys of a built-in's map: `f(@x[keys])` or `f(@x, key)`.
 pub(super) fn place<'a>(
     checker: &mut Checker<'_>,
     usage: &Use<'a>,
@@ -23,16 +23,16 @@ pub(super) fn place<'a>(
     Ok((name, written.collect()))
 }
 
-/// What becomes of a map's keys.
+/// The operation that removes a map's keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clearing {
-    /// They go.
+    /// The keys are removed.
     Forget,
-    /// They stay, with values of 0.
+    /// The keys are kept, with values of 0.
     Zero,
 }
 
-/// `clear(@x)`, `zero(@x)`.
+/// Clears a whole map: `clear(@x)`, `zero(@x)`.
 pub(super) fn clear_whole(
     checker: &mut Checker<'_>,
     usage: &Use<'_>,

@@ -18,7 +18,7 @@ pub(crate) static MACADDR: Builtin = Builtin {
             return Err(checker.error(usage.span, "an array is missing"));
         };
         let array = checker.expression(array)?;
-        // What a cast made has its bytes nowhere yet.
+        // The result of a cast has its bytes nowhere yet.
         let array = match array.ty {
             Type::Array { .. } | Type::CharArray { .. } => checker.in_memory(array),
             _ => array,

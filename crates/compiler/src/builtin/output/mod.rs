@@ -1,4 +1,4 @@
-//! Built-ins that write.
+//! Built-ins that print or record.
 
 pub(super) mod cat;
 pub(super) mod debugf;

@@ -47,7 +47,7 @@ fn read(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
     Ok(Expr::new(kind, Type::Memory { max }, usage.span))
 }
 
-/// How many bytes are meant, and how many they are at most.
+/// Length of the buffer, and its upper bound.
 fn limits(
     checker: &mut Checker<'_>,
     usage: &Use<'_>,

@@ -57,7 +57,7 @@ impl Checker<'_> {
         self.stores(name, &keys, change, span)
     }
 
-    /// `@x[keys] = { statement…; count() }`: the statements, and what they end in.
+    /// `@x[keys] = { statement…; count() }`: the statements, and the last of them.
     fn aggregated_in_block(
         &mut self,
         target: &ast::Expr,
@@ -76,7 +76,7 @@ impl Checker<'_> {
         Ok(StatementKind::Block(all))
     }
 
-    /// Refuses, in scripts, to store another map's aggregation where its number is not asked for: what is stored would not go on aggregating.
+    /// Refuses, in scripts, to store another map's aggregation instead of its number: the copy would not go on aggregating.
     fn no_aggregation(&mut self, name: &str, written: &ast::Expr, value: Expr) -> Checked<Expr> {
         let ast::ExprKind::Map { name: from, .. } = &written.kind else {
             return Ok(value);
@@ -96,7 +96,7 @@ impl Checker<'_> {
         Err(self.report(Diagnostic::error(value.span, message).hint(hint)))
     }
 
-    /// The sum that `@name += value` stores: a number, or so many of the things that the map's addresses point to.
+    /// The sum that `@name += value` stores: a number, or an address moved by `value` elements.
     fn added(&mut self, name: &str, value: &ast::Expr) -> Checked<Expr> {
         let held = self
             .globals
@@ -172,7 +172,7 @@ impl Checker<'_> {
         Ok(StatementKind::Map(place, change))
     }
 
-    /// An aggregation that names no map: it has one of its own, by the event's number.
+    /// An aggregation without a map's name: it has a map of its own, by the event's number.
     pub(crate) fn bare_aggregation(
         &mut self,
         pending: PendingAggregation,
@@ -230,7 +230,7 @@ impl Checker<'_> {
         Ok(StatementKind::Map(place, MapChange::Delete))
     }
 
-    /// `delete(@x[keys])` as a value: whether there was anything.
+    /// `delete(@x[keys])` as a value: whether the key existed.
     pub(crate) fn deleted(&mut self, change: StatementKind, span: Span) -> Checked<Expr> {
         let StatementKind::Map(place, _) = &change else {
             return Err(self.error(span, "this has no value"));
@@ -266,7 +266,7 @@ impl Checker<'_> {
         if !self.globals.infers_types {
             return Ok(change);
         }
-        // The reader learns that nothing older will be printed any more.
+        // The reader learns that older generations are not printed any more.
         let generation = self.generation_of(whole, span);
         let verb = if zeroed { "zeroed" } else { "cleared" };
         let cleared = self.output(verb, name, vec![generation], span)?;
@@ -274,7 +274,7 @@ impl Checker<'_> {
         Ok(StatementKind::Block(all.into()))
     }
 
-    /// Whether a map may be emptied: an aggregation without keys is one value per CPU, of which a handler reaches its own only.
+    /// Whether a map may be emptied: an aggregation without keys has one value per CPU, of which a handler reaches its own only.
     fn only_with_keys(&mut self, map: &MapType, what: &str, span: Span) -> Checked<()> {
         if !map.keys.is_empty() || !map.value.is_per_cpu() || map.entries > 1 {
             return Ok(());

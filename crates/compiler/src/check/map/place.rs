@@ -251,7 +251,7 @@ impl Checker<'_> {
             .unwrap_or(state::MAX_MAPS)
     }
 
-    /// How many keys a new map has room for.
+    /// Number of keys that a new map has room for.
     pub(super) fn entries(&self, name: &str, keys: &[FieldType], value: &ValueKind) -> u32 {
         let hidden = MapType::is_hidden_name(name);
         let declared = self.globals.declared.get(name).map(|map| map.entries);

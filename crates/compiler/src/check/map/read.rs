@@ -52,7 +52,7 @@ impl Checker<'_> {
         Ok(Expr::new(ExprKind::MapValue(place), ty, span))
     }
 
-    /// What an aggregation has come to: a number, or a record of several.
+    /// Reads the result of an aggregation: a number, or a record of several.
     pub(in crate::check) fn aggregation_at(&mut self, place: &MapPlace, span: Span) -> Checked<Expr> {
         let function = place.map.value.function().unwrap_or_default();
         if let Some(aggregation) = place.map.value.aggregation() {
@@ -89,7 +89,7 @@ impl Checker<'_> {
         Ok(Expr::new(ExprKind::HasKey(place), Type::Bool, span))
     }
 
-    /// How often a map was cleared so far.
+    /// The generation of a map: the number of times that it was cleared.
     pub(crate) fn generation_of(&mut self, map: MapType, span: Span) -> Expr {
         Expr::new(ExprKind::Generation(Arc::new(map)), Type::U64, span)
     }

@@ -20,7 +20,7 @@ pub struct Expr {
     pub kind: ExprKind,
     /// The type of its value.
     pub ty: Type,
-    /// Its place in the source (for a field rule, that of the use).
+    /// Place of the expression in the source (for a field rule, that of the use).
     pub span: Span,
 }
 
@@ -42,7 +42,7 @@ pub enum ExprKind {
     Constant(u64),
     /// Bytes known now, zero-padded to the size of its type ([`Type::CharArray`], where there is room with a NUL; [`Type::Buffer`], [`Type::Array`]).
     ConstantBytes(Vec<u8>),
-    /// What register 1 held at the start: the address of the hook's context.
+    /// The address of the hook's context, which register 1 held at the start.
     ContextPointer,
     /// In a loop by a helper: the address of the current element's key, or the index of the iteration.
     ElementKey,
@@ -177,9 +177,9 @@ pub enum ExprKind {
     Stack { space: Space, max: u32 },
     /// Not a scalar: the process's registers, and so many bytes of its stack as far as it is there, what the field has no room for in pieces.
     StackCopy { bytes: u32 },
-    /// What a map of scalars or strings holds there: 0 or the empty string where it holds nothing. A string is not a scalar.
+    /// The value of a map of scalars or strings: 0 or the empty string where the key is absent. A string is not a scalar.
     MapValue(MapPlace),
-    /// How often the map was cleared so far.
+    /// The generation of the map: the number of times that it was cleared.
     Generation(Arc<MapType>),
     /// Where the kernel has a map.
     MapAddress(Arc<MapType>),
@@ -266,7 +266,7 @@ impl Intrinsic {
     }
 
     /// A helper that is called each time its value is used.
-    pub const fn varying(helper: Helper) -> Self {
+    pub(crate) const fn varying(helper: Helper) -> Self {
         Self::Helper { helper, fixed: false }
     }
 }

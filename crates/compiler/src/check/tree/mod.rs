@@ -32,7 +32,7 @@ pub struct CheckedProbe {
     pub selector: Option<Expr>,
     /// Scratch variables by [`VariableId`]; each holds one 64-bit register, zero at the start.
     pub variables: Vec<Variable>,
-    /// What it has to do with an event that came before; asked before the predicate.
+    /// The relation to an event that came before; checked before the predicate.
     pub pair: Option<CheckedPair>,
 }
 

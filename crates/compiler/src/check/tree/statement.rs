@@ -11,13 +11,13 @@ use std::sync::Arc;
 /// A statement of the checked tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
-    /// What it does.
+    /// Kind of the statement.
     pub kind: StatementKind,
     /// The bytes in the source.
     pub span: Span,
 }
 
-/// What a statement does.
+/// Kinds of statements.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(
     missing_docs,
@@ -77,7 +77,7 @@ pub enum LoopRange {
 
 impl LoopRange {
     /// Greatest index of an iteration: the kernel repeats at most 2^23 times (`BPF_MAX_LOOPS`).
-    pub const MAX_INDEX: i64 = (1 << 23) - 1;
+    pub(crate) const MAX_INDEX: i64 = (1 << 23) - 1;
 }
 
 /// A change of a map.

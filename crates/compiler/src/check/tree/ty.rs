@@ -71,7 +71,7 @@ impl Type {
     }
 
     /// Whether a value of this type is one 64-bit register.
-    pub fn is_scalar(&self) -> bool {
+    pub(crate) fn is_scalar(&self) -> bool {
         matches!(self, Self::Integer { .. } | Self::Bool | Self::Pointer(_))
     }
 
@@ -152,7 +152,7 @@ impl Show {
 /// A pointer and what it points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pointer {
-    /// What lies there, after `levels` more pointers.
+    /// The value that lies there, after `levels` more pointers.
     pub to: Pointee,
     /// Pointers to pass before arriving: 0 for `T *`, 1 for `T **`.
     pub levels: u8,
@@ -183,7 +183,7 @@ impl Pointer {
     }
 }
 
-/// What lies at an address.
+/// The value at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(
     missing_docs,

@@ -54,7 +54,7 @@ impl<'a> Checker<'a> {
         let union = matches!(btf.resolved(id), btf::Type::Union(_));
         let mut members = Vec::new();
         for member in btf.composite(id)?.members() {
-            // What has no values here is left out: its bytes are there all the same.
+            // A member without values here is left out: its bytes are there all the same.
             let Some(ty) = self.btf_type(member.ty) else {
                 continue;
             };

@@ -81,7 +81,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What is wrong where a value of another type is stored under a name; with the types as scripts write them where the text is a script.
+    /// The message where a value of another type is stored under a name; with the types as scripts write them where the text is a script.
     pub(crate) fn mismatch(&self, name: &str, value: &Expr, held: &Type) -> String {
         if !self.globals.infers_types {
             let (this, held) = self.told_apart(&value.ty, held);

@@ -95,7 +95,7 @@ impl<'a> Checker<'a> {
         // The first `*` behind a name is part of what was found for it.
         let more = levels.len() - usize::from(name.of.is_none() && !levels.is_empty());
         let mut ty = (0..more).try_fold(base, |ty, _| self.pointer_onto(ty, name.span))?;
-        // What follows is read from left to right: `int32[4]*` is the address of an array.
+        // Further suffixes are read from left to right: `int32[4]*` is the address of an array.
         while let Some((suffix, behind)) = suffixes.split_first() {
             if *suffix == TypeSuffix::Pointer {
                 ty = self.pointer_onto(ty, name.span)?;
@@ -202,7 +202,7 @@ impl<'a> Checker<'a> {
             }
             Type::Array { element, count } => match *element {
                 Type::Integer { size, signed, .. } => Pointee::Integers { size, signed, count },
-                // What lies there is not followed; as an address it is like any other.
+                // The type behind it is not followed; as an address it is like any other.
                 _ => Pointee::Unknown,
             },
             Type::CharArray { .. } => Pointee::Unknown,
@@ -247,7 +247,7 @@ fn basic(name: &str) -> Option<Type> {
     Some(Type::integer(*size, *signed))
 }
 
-/// An address in the kernel of what a type's name says; `named` where functions among such addresses are shown by their names.
+/// Pointer into the kernel, to the type of a name; `named` where functions among such addresses are shown by their names.
 fn plain_pointer(to: Pointee, named: bool) -> Pointer {
     Pointer {
         to,

@@ -56,7 +56,7 @@ impl Lower<'_> {
     }
 }
 
-/// What is to be put together: of an extreme its rank.
+/// A part of an aggregation's total: of an extreme its rank.
 struct Total {
     /// The map's name among the program's.
     map: String,

@@ -18,7 +18,7 @@ const CLEARED_BY_HELPER: u32 = 256;
 pub(super) struct Bytes {
     at: At,
     offset: i32,
-    /// What offsets of accesses must be multiples of, up to their own size.
+    /// Alignment of the accesses' offsets, up to their own size.
     aligned: bool,
 }
 
@@ -216,7 +216,7 @@ impl Lower<'_> {
                 self.store_known(&known[..end], size, slot, offset);
                 return Ok(());
             }
-            // What follows the NUL of a text in memory may be anything.
+            // Bytes behind the NUL of a text in memory may be anything.
             ExprKind::Bytes {
                 address,
                 offset: at,

@@ -57,7 +57,7 @@ impl Lower<'_> {
         })
     }
 
-    /// How often a helper is to repeat a loop: as often as it can, where that is too often, for it refuses more without a single iteration.
+    /// Number of iterations that a helper is asked for: its limit at most, for it refuses more without a single iteration.
     fn repeated(&mut self, times: Operand) -> Operand {
         if matches!(times, Operand::Imm(known) if (0..=MAX_TIMES + 1).contains(&known)) {
             return times;

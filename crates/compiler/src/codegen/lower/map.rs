@@ -28,7 +28,7 @@ impl Lower<'_> {
         match change {
             MapChange::Set(value) => self.set(place, value),
             MapChange::Add(value) => {
-                // What a map without a mark holds is not negative, so a positive addend leaves no 0.
+                // Values of a map without a mark are not negative, so a positive addend leaves no 0.
                 let marks = value.constant().is_none_or(|known| known.cast_signed() <= 0);
                 let value = self.value(value)?;
                 if marks {
@@ -88,7 +88,7 @@ impl Lower<'_> {
         let element = self.only_element(map)?;
         let written = self.state(state::written(map.number));
         let written = self.b.load(Width::B8, written, 0);
-        // What is not marked when it is stored has a first word that is not 0.
+        // A value without a mark has a first word that is not 0.
         let first = self.b.load(Width::B8, element, 0);
         let was = self.b.alu(AluOp::Or, Bits::B64, written, first);
         // No map is zeroed in its generation 0.
@@ -152,7 +152,7 @@ impl Lower<'_> {
         self.b.map_pointer(map)
     }
 
-    /// How often a map was cleared so far.
+    /// The generation of a map: the number of times that it was cleared.
     pub(super) fn generation(&mut self, map: &MapType) -> Vreg {
         let state = self.state(state::generation(map.number));
         self.b.load(Width::B8, state, 0)

@@ -27,7 +27,7 @@ impl Lower<'_> {
         };
         let bound = (max + 1).next_power_of_two() - 1;
         let slot = self.b.slot(bound + 1, 8);
-        // The program's own memory is always there, and the verifier lets nobody look at where it lies.
+        // The program's own memory is always there, and the verifier lets no program compute with its address.
         let own = matches!(address.kind, ExprKind::FrameWords(_));
         let address = self.value(address)?;
         let length = self.value(length)?;

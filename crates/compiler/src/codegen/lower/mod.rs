@@ -84,7 +84,7 @@ pub fn lower(handlers: &[&CheckedProbe], context: &Context, sink: &dyn Sink) -> 
     let (known, instance) = (lower.cache.clone(), lower.instance);
     for (probe, entry) in handlers.iter().zip(entries) {
         lower.b.switch_to(entry);
-        // What one handler has computed is not there on the way to another.
+        // Values that one handler has computed are not there on the way to another.
         lower.cache = known.clone();
         lower.instance = instance;
         lower.b.clear_named_values();
@@ -167,7 +167,7 @@ pub(crate) struct Lower<'a> {
     /// Functions that helpers call back, by number.
     callbacks: BTreeMap<u32, Function>,
     next_callback: u32,
-    /// How often the handler mentions each of its variables.
+    /// Number of times that the handler mentions each of its variables.
     mentions: BTreeMap<VariableId, usize>,
     /// Sizes of its variables.
     shapes: Vec<Shape>,
@@ -424,7 +424,7 @@ impl Lower<'_> {
     fn statements(&mut self, statements: &[Statement]) -> Result<(), Error> {
         for statement in statements {
             if self.b.is_ended() {
-                // What follows a return never runs.
+                // Statements behind a return never run.
                 break;
             }
             self.b.at(statement.span);
@@ -485,7 +485,7 @@ impl Lower<'_> {
             StatementKind::Handler(statements) => {
                 let end = self.b.block();
                 let done = std::mem::replace(&mut self.done, end);
-                // What is at hand now is so wherever the handler is left.
+                // Values at hand now are so wherever the handler is left.
                 let known = self.cache.clone();
                 self.statements(statements)?;
                 if !self.b.is_ended() {

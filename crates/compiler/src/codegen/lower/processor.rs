@@ -40,7 +40,7 @@ impl Lower<'_> {
         self.b.alu(AluOp::Sub, Bits::B64, count, added)
     }
 
-    /// How often preemption was switched off on the way from the event to the program, and by that.
+    /// Number of times that the event and the program itself switched preemption off.
     fn added_to_preempt_count(&self, of: PreemptCount) -> u8 {
         // The read side of RCU, where it switches preemption off.
         let for_program = of.tracepoints.saturating_sub(1);

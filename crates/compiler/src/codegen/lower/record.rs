@@ -282,7 +282,7 @@ impl Lower<'_> {
                     ..
                 },
             ) if scalar_size(ty).is_some_and(|s| s <= *size) => {
-                // What the helper has read can be left in place until it is stored.
+                // The bytes that the helper has read can be left in place until they are stored.
                 let address = self.value(address)?;
                 let slot = self.b.slot(u32::from(*size), 8);
                 self.probe_read(*access, slot, u32::from(*size), address, *offset);

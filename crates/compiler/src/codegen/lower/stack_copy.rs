@@ -20,7 +20,7 @@ const MEMORY_PAGE: u32 = 4096;
 const SP: i16 = 8;
 const TAKEN: i16 = 24;
 
-/// What is staged of a piece: how many bytes of the stack lie before it, its size, its bytes. All rounds of the loop are one to the verifier because the
+/// The staged parts of a piece: how many bytes of the stack lie before it, its size, its bytes. All rounds of the loop are one to the verifier because the
 /// numbers lie in memory: of registers it knows more each round, and would follow every round on its own path.
 const DONE: i16 = 0;
 const SIZE: i16 = 8;

@@ -18,7 +18,7 @@ impl Lower<'_> {
         }
     }
 
-    /// How many frames at the top of a kernel stack are ours. The helper itself leaves them out: where it makes a number of a stack, nothing else could.
+    /// Number of our own frames at the top of a kernel stack. The helper itself leaves them out: where it makes a number of a stack, nothing else could.
     fn own_frames(&mut self) -> Operand {
         let always = self.frames_of_program();
         let dispatchers = self.context.dispatchers.clone();

@@ -84,7 +84,7 @@ pub enum MissingProbes {
     Error,
     /// A warning: the others run.
     Warn,
-    /// No word: the others run.
+    /// No message: the other probes run.
     Ignore,
 }
 
@@ -251,7 +251,7 @@ mod tests {
         }
         assert_eq!((config.max_strlen, config.max_map_keys), (5, 7));
         assert_eq!(config.stack_mode, StackMode::Raw);
-        // What a block says is looked at all the same.
+        // The settings of a block are checked all the same.
         assert_eq!(found.len(), 1, "{found:?}");
     }
 

@@ -16,7 +16,7 @@ pub(super) enum SettingValue {
 pub struct Setting {
     /// Name in a script; in the environment it is in capitals and begins with `BPFTRACE_`.
     pub name: &'static str,
-    /// What the setting means, in words.
+    /// Meaning of the setting, in words.
     pub meaning: &'static str,
     /// Names that older versions had for it.
     older: &'static [&'static str],
@@ -287,7 +287,7 @@ pub(super) fn find(name: &str) -> Option<&'static Setting> {
 }
 
 impl Setting {
-    /// What is odd about a setting under the name that was written.
+    /// A remark on a setting under the name that was written, where that is odd.
     pub(super) fn remark(&self, written: &str) -> Option<String> {
         let plain = written.to_ascii_lowercase();
         let plain = plain.strip_prefix("bpftrace_").unwrap_or(&plain);

@@ -26,7 +26,7 @@ impl Expander<'_> {
             }
             return Some(self.wrong_count(&all, args.len(), span));
         };
-        // What the compiler has itself is better than what the library says.
+        // The compiler's own built-in is preferred to the library's macro.
         if known.library && builtin::find(name).is_some() {
             return None;
         }

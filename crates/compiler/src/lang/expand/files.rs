@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 16 << 20;
 /// Parsed contents of all files of a script.
 pub(super) struct ParsedFiles {
     pub(super) sources: Sources,
-    /// Those of imports before those of the text that imports them.
+    /// Items of imports before those of the text that imports them.
     pub(super) items: Vec<Item>,
     pub(super) library: Vec<Item>,
     pub(super) headers: Vec<String>,

@@ -29,7 +29,7 @@ impl Default for Inputs<'_> {
 /// A file that a script imports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportedText {
-    /// What people know it as; a file that is imported twice has the same name both times.
+    /// Name shown to people; a file that is imported twice has the same name both times.
     pub name: String,
     /// The text that is imported.
     pub text: String,

@@ -14,7 +14,7 @@ pub struct NamedOption {
     pub name: String,
     /// The default, as it is written; `None` for a flag.
     pub default: Option<String>,
-    /// What the script says about it.
+    /// Description in the script.
     pub help: Option<String>,
 }
 

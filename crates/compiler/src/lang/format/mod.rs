@@ -10,7 +10,7 @@ use super::parse::parse_unexpanded;
 /// Most columns of a line that can be broken.
 const COLUMNS: usize = 80;
 
-/// A script in the house's own form. Lines of the preprocessor stay as they are, and the names that they define stand for
+/// A script in our standard form. Lines of the preprocessor stay as they are, and the names that they define stand for
 /// themselves.
 ///
 /// ```

@@ -137,7 +137,7 @@ impl Printer<'_> {
                     .map_or_else(String::new, |value| format!(" = {}", self.expr(value)));
                 format!("let {}{ty}{value}", self.source(name.span))
             }
-            // What ends in a block has no semicolon behind it.
+            // A statement that ends in a block has no semicolon behind it.
             Kind::If {
                 condition,
                 then,

@@ -16,7 +16,7 @@ const MAX_CONDITIONS: usize = 64;
 /// Replacement of a defined name.
 #[derive(Debug)]
 struct Defined<'a> {
-    /// What a call gives; `None` for a name that is not called.
+    /// Parameters of a call; `None` for a name that is not called.
     parameters: Option<Vec<&'a str>>,
     body: Vec<Token<'a>>,
 }

@@ -242,7 +242,7 @@ impl Parser<'_> {
                 break;
             }
         }
-        // What is written behind a name binds closer than a star before it; parentheses closer than both.
+        // A suffix behind a name binds closer than a star before it; parentheses closer than both.
         shape.extend(behind.into_iter().rev());
         shape.extend(inner);
         if shape.len() > super::HEIGHT as usize {

@@ -13,7 +13,7 @@ enum Part {
     Plain,
     /// A path, in which slashes are ordinary.
     Path,
-    /// What stands behind a path: names of C++ and Rust have double colons.
+    /// The name behind a path: names of C++ and Rust have double colons.
     InFile,
 }
 

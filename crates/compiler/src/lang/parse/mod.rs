@@ -176,7 +176,7 @@ struct Parser<'a> {
 /// A token that has been looked at before it is next.
 struct Peeked<'a> {
     token: Token<'a>,
-    /// What the lexer has found on its way to it.
+    /// Diagnostics of the lexer on its way to it.
     found: Vec<Diagnostic>,
     /// Stands after it.
     lexer: Lexer<'a>,

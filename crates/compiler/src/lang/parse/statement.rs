@@ -240,7 +240,7 @@ impl Parser<'_> {
         self.build(height, start, kind)
     }
 
-    /// What follows `else`: a block, or another `if`, which becomes the value of a block without statements.
+    /// The part behind `else`: a block, or another `if`, which becomes the value of a block without statements.
     fn else_block(&mut self) -> Parsed<ValueBlock> {
         if !self.is_word("if") {
             return self.value_block();
