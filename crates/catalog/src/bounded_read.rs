@@ -8,14 +8,14 @@ use std::path::Path;
 /// Objects, programs and libraries of more bytes than this are something else.
 pub const LARGEST_OBJECT: u64 = 256 << 20;
 /// Programs whose functions are probed are read whole, with what was compiled in for debuggers.
-pub const LARGEST_PROGRAM: u64 = 1 << 30;
+pub(crate) const LARGEST_PROGRAM: u64 = 1 << 30;
 
 /// A file that was read.
 #[derive(Clone, Debug)]
 pub struct Given {
     /// Contents of the file.
     pub bytes: Vec<u8>,
-    /// What another user could change about it: it is that of the file that was read, whatever lies at its path by now.
+    /// Objection to its permissions: another user could change it. It is that of the file that was read, whatever lies at its path by now.
     pub objection: Option<Objection>,
     /// Where it lay, links followed.
     pub path: std::path::PathBuf,
@@ -24,7 +24,7 @@ pub struct Given {
 /// Reads a whole file, if it has at most so many bytes. Devices are never opened: reading one may have no end, or an effect.
 ///
 /// # Errors
-/// What the system says, or in words why it is not read.
+/// Errors of the system, or in words why it is not read.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     give(path, most).map(|given| given.bytes)
 }
@@ -46,7 +46,7 @@ pub fn give(path: &Path, most: u64) -> Result<Given> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn all_of(file: File, most: u64) -> Result<Vec<u8>> {
+pub(crate) fn all_of(file: File, most: u64) -> Result<Vec<u8>> {
     let too_long = || Error::other(format!("it is longer than {} MiB", most >> 20));
     let expected = file.metadata()?.len();
     if expected > most {
@@ -69,17 +69,17 @@ mod tests {
 
     #[test]
     fn devices_directories_and_files_over_the_limit_are_not_read() {
-        let said = |path: &str, most| read(Path::new(path), most).unwrap_err().to_string();
-        assert_eq!(said("/dev/zero", 1 << 20), "it is no file but a device");
-        assert_eq!(said("/", 1 << 20), "it is no file but a directory");
+        let message = |path: &str, most| read(Path::new(path), most).unwrap_err().to_string();
+        assert_eq!(message("/dev/zero", 1 << 20), "it is no file but a device");
+        assert_eq!(message("/", 1 << 20), "it is no file but a directory");
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("long");
         std::fs::write(&file, vec![7; (1 << 20) + 1]).unwrap();
         let path = file.to_str().unwrap();
-        assert_eq!(said(path, 1 << 20), "it is longer than 1 MiB");
+        assert_eq!(message(path, 1 << 20), "it is longer than 1 MiB");
         assert_eq!(read(&file, (1 << 20) + 1).unwrap().len(), (1 << 20) + 1);
         // A file of the kernel's says that it is empty, and has something all the same.
         assert!(!read(Path::new("/proc/self/maps"), 1 << 20).unwrap().is_empty());
-        assert_eq!(said("/proc/self/maps", 1), "it is longer than 0 MiB");
+        assert_eq!(message("/proc/self/maps", 1), "it is longer than 0 MiB");
     }
 }

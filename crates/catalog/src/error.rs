@@ -171,7 +171,7 @@ pub enum Error {
         /// Why not, and what there is.
         why: String,
     },
-    /// What runs after an instruction cannot be known beforehand.
+    /// The instruction that runs after this one cannot be known beforehand.
     #[error("cannot follow the instruction at {place} ({text}): {why}")]
     NotFollowed {
         /// Where it is: `vfs_read+0x12`.
@@ -186,7 +186,7 @@ pub enum Error {
     Register {
         /// The probe's event.
         probe: String,
-        /// How many others were to be registered with it.
+        /// Number of others that were to be registered with it.
         others: usize,
         /// The error of registering it.
         why: Box<Error>,
@@ -294,7 +294,7 @@ pub enum Error {
         /// The shape of names.
         shape: &'static str,
     },
-    /// What a session's pins hold is not what this Kestrel understands.
+    /// The state in a session's pins is not one that this Kestrel understands.
     #[error("cannot read the session {session}: {why}")]
     State {
         /// The session's name.
@@ -307,7 +307,7 @@ pub enum Error {
     Busy {
         /// The session, and the process that changes it.
         waiting: Waiting,
-        /// How long it was waited for.
+        /// Seconds that it was waited for.
         seconds: f64,
     },
     /// The directory of the sessions belongs to another user.
@@ -384,7 +384,7 @@ pub enum Error {
         event: String,
         /// Number of missing ones.
         wanted: usize,
-        /// How many kinds of record the session would have.
+        /// Number of kinds of record that the session would have.
         needed: u32,
     },
     /// The session sees system calls at their functions, where a table's objects are not run; a load makes the hooks anew at the tracepoint.

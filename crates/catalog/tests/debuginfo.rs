@@ -1,4 +1,4 @@
-//! Debug information as compilers write it, and as nobody does.
+//! Debug information as compilers write it, and as no compiler does.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use kestrel_bpf::btf::{Btf, BtfKind, Type};
@@ -114,7 +114,7 @@ fn check(file: &Executable) {
     assert_eq!(member(types, "inner", "low"), (0, Some(3), 1));
     assert_eq!(member(types, "inner", "high"), (3, Some(5), 1));
     assert_eq!(member(types, "inner", "tail"), (16, None, 2));
-    // What has no name in a struct is found through it.
+    // An anonymous member of a struct is found through it.
     let outer = types.find(BtfKind::Struct, "outer").unwrap();
     assert_eq!(types.find_member(outer, "real").unwrap().offset(), 28);
     assert_eq!(types.enumerator("NONE").unwrap().value, -1);
@@ -195,7 +195,7 @@ fn a_line_is_found_in_all_its_copies() {
 }
 
 #[test]
-fn debug_files_are_known_by_what_they_say() {
+fn debug_files_are_known_by_their_contents() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     if compiled(folder, &["-g", "-Wl,--build-id"]).is_none() {

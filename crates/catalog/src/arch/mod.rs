@@ -73,7 +73,7 @@ pub struct Saved {
     pub aliases: &'static [&'static str],
     /// Byte offset in the saved registers.
     pub offset: u32,
-    /// What the register holds.
+    /// Content of the register.
     pub holds: RegisterContent,
 }
 

@@ -13,7 +13,7 @@ use kestrel_kernel::perf::{self, PerfEvent, PerfTarget};
 use kestrel_kernel::procfs::{cpu_online_id, online_cpus, threads};
 use serde::{Deserialize, Serialize};
 
-/// A counter or clock of the kernel that gives an event for each `period` of what it counts (clocks: ns), on the first CPU or on every one.
+/// A counter or clock of the kernel that gives an event for each `period` counts (clocks: ns), on the first CPU or on every one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub struct Counter {
@@ -28,7 +28,7 @@ pub struct Counter {
 /// The CPUs that are online.
 ///
 /// # Errors
-/// When the kernel does not say which are.
+/// When the kernel's list cannot be read.
 pub fn online(host: &Host) -> Result<Vec<OnlineCpu>> {
     let on = |cpu| OnlineCpu {
         cpu,

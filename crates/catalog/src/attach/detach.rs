@@ -1,4 +1,4 @@
-//! Detaching in the background what the kernel takes long to detach, while commands that attach something go first.
+//! Detaching in the background where the kernel takes long; commands that attach something go first.
 
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::ProgramKind;
@@ -25,7 +25,7 @@ pub fn is_slow(kind: ProgramKind) -> bool {
     )
 }
 
-/// Closes links that the kernel takes long to detach, in the background if they are many; gives how many are closed there.
+/// Closes links that the kernel takes long to detach, in the background if they are many; returns the number that is closed there.
 pub fn close_many(host: &Host, files: Vec<OwnedFd>) -> usize {
     let many = files.len();
     let turn = turn_file(host);
@@ -45,7 +45,7 @@ pub fn turn(host: &Host) -> Option<File> {
 }
 
 /// The file with that lock: tracefs's directory, which exists wherever events are attached that are slow to detach. `None` where every user may open it
-/// (tracefs is not mounted, or for all), because anybody could hold the lock for ever.
+/// (tracefs is not mounted, or for all), because any user could hold the lock for ever.
 fn turn_file(host: &Host) -> Option<File> {
     let file = File::open(host.path("/sys/kernel/tracing")).ok()?;
     let everybody = file.metadata().ok()?.mode() & 0o007;

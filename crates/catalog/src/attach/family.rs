@@ -19,13 +19,13 @@ pub trait Attach {
     /// When what it is attached to is in a module that is not loaded.
     fn program_kinds(&self, events: usize) -> Result<Vec<ProgramKind>>;
 
-    /// How many links and perf events it keeps open, at most, for so many events on so many CPUs.
+    /// Most links and perf events that it keeps open, for this number of events and CPUs.
     fn descriptors(&self, events: u64, cpus: u64) -> u64;
 
     /// Properties of the mechanism that planner, sessions and status need.
     fn profile(&self) -> Profile;
 
-    /// What runs its programs, and so what the session has to do for them.
+    /// The part of the kernel that runs its programs, which decides what the session does for them.
     fn runner(&self) -> Runner<'_>;
 
     /// Where in the kernel's code its programs run, as far as a session follows that.
@@ -52,7 +52,7 @@ pub struct Profile {
     pub preempted: Preempted,
     /// Whether the kernel skips a hit where another BPF program runs on that CPU (`trace_call_bpf` in kernel/trace/bpf_trace.c).
     pub guarded: bool,
-    /// How many calls can be on their way when their return is probed, where that was said.
+    /// The `maxactive` of a kretprobe, the most calls on their way whose returns are probed, where it was given.
     pub maxactive: Option<u32>,
     /// Whether events that are named one by one may become one set, which one program serves.
     pub joins: bool,
@@ -66,7 +66,7 @@ pub struct Profile {
     pub loads_ahead: bool,
 }
 
-/// What runs the programs of a mechanism.
+/// The part of the kernel that runs the programs of a mechanism.
 #[derive(Clone, Copy, Debug)]
 pub enum Runner<'a> {
     /// The kernel, from when they are attached until they are detached.
@@ -84,9 +84,9 @@ pub enum Runner<'a> {
 pub enum Formatted {
     /// Programs see something else.
     No,
-    /// Those of one tracepoint.
+    /// The programs of one tracepoint.
     One,
-    /// Those of all tracepoints whose entries are alike.
+    /// The programs of all tracepoints whose entries are alike.
     Alike,
 }
 
@@ -135,7 +135,7 @@ impl dyn Attach {
         self.profile().guarded
     }
 
-    /// How many calls can be on their way when their return is probed, where that was said.
+    /// The `maxactive` of a kretprobe, where it was given.
     pub fn maxactive(&self) -> Option<u32> {
         self.profile().maxactive
     }

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 /// Functions by kprobe: one perf link each, or, unless each is to stand `alone`, one multi link for all. Of a multi link handlers see fewer
-/// registers. `maxactive` calls of a function can be on their way when its return is probed; the kernel's own number if that is not said.
+/// registers. `maxactive` calls of a function can be on their way when its return is probed; the kernel's default number without it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub struct Functions {
@@ -49,7 +49,7 @@ impl Attach for Functions {
             letter: if self.at_return { 'r' } else { 'k' },
             maxactive: self.maxactive,
             joins: self.maxactive.is_none(),
-            // What becomes of functions is known only when they are attached: by one link, or one each.
+            // Whether functions have one link, or one each, is known only when they are attached.
             loads_ahead: false,
             ..kprobe::PROFILE
         }
@@ -120,7 +120,7 @@ impl Functions {
         };
         // The kernel finds names in one pass over its symbols, which is quicker than reading all of them here.
         match attach(KprobeTargets::Symbols(symbols), &cookies) {
-            // Names that several functions bear it takes by address alone.
+            // It takes functions that share a name by address alone.
             Err(error) if says_which(&error) => {
                 let found = entries(known, symbols, &cookies).unwrap_or_default();
                 let missing = symbols
@@ -226,7 +226,7 @@ fn says_which(error: &kestrel_kernel::Error) -> bool {
     )
 }
 
-/// The first of so many that is refused, if each part of them can be tried: a refusal of many does not say which one it is about.
+/// Index of the first refused function of `count`, found by trying ranges: a refusal of many does not name the function.
 fn first_refused(count: usize, refused: &dyn Fn(Range<usize>) -> bool) -> Option<usize> {
     let mut range = 0..count;
     if count == 0 {
@@ -243,7 +243,7 @@ fn first_refused(count: usize, refused: &dyn Fn(Range<usize>) -> bool) -> Option
     refused(range.clone()).then_some(range.start)
 }
 
-/// Addresses and cookies of functions; several for a name that several functions bear. ftrace lists where its call stands, which
+/// Addresses and cookies of functions; several for a name that several functions bear. ftrace lists the address of its call, which
 /// may be behind an `endbr64`; the kernel finds a cookie by the function's own address (`bpf_kprobe_multi_cookie`), so the
 /// symbol before each place is taken.
 fn entries(known: &CodeCache, symbols: &[&str], cookies: &[u64]) -> Result<Vec<(u64, u64)>> {

@@ -81,7 +81,7 @@ pub struct Kprobe<'a> {
     pub at_return: bool,
     /// The number of calls that can be pending (maxactive), where it is given: only tracefs takes one.
     pub maxactive: Option<u32>,
-    /// What its program tells it from others by.
+    /// The attach cookie, by which its program distinguishes it from others.
     pub cookie: u64,
     /// Whether it is an event of tracefs by its name, which the kernel attaches whenever its module is loaded.
     pub awaited: bool,

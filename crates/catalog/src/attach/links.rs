@@ -163,7 +163,7 @@ impl Links {
         self.links.into_iter().map(OwnedFd::from)
     }
 
-    /// What the kernel says about each link (`BPF_OBJ_GET_INFO_BY_FD`).
+    /// The kernel's information about each link (`BPF_OBJ_GET_INFO_BY_FD`).
     ///
     /// # Errors
     /// When the kernel does not answer.

@@ -102,7 +102,7 @@ impl Mechanism {
     /// Loads and attaches the best kind of program that this kernel knows.
     ///
     /// # Errors
-    /// Those of loading, and the kernel's; nothing is left attached then.
+    /// Errors of loading, and of the kernel; nothing is left attached then.
     pub fn load_and_attach(
         &self,
         events: &Events<'_>,

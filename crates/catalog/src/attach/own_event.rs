@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// Group of the tracefs events that Kestrel defines.
 pub const GROUP: &str = "kestrel";
-/// How long to wait for an event that a link still uses: the kernel releases a link only after the last run of its program.
+/// Longest wait for an event that a link still uses: the kernel releases a link only after the last run of its program.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A tracefs event that is removed when this is dropped.

@@ -1,4 +1,4 @@
-//! Places in the kernel's code where programs are attached, as far as sessions follow them: modules are unloaded and come back elsewhere.
+//! Places in the kernel's code where programs are attached, as far as sessions track them: a module that is loaded again lies elsewhere.
 
 use crate::code::CodePlace;
 use kestrel_bpf::btf::TypeId;
@@ -18,7 +18,7 @@ pub struct KprobeSite {
 /// Where in the kernel's code the programs of a mechanism run.
 #[derive(Clone, Copy, Debug)]
 pub enum Sites<'a> {
-    /// Nowhere that moves: what it is attached to keeps its module loaded, or is in none, or the kernel finds it by itself.
+    /// No place that moves: the target keeps its module loaded, or is in none, or the kernel finds it by itself.
     Fixed,
     /// The functions that the events name.
     Functions,

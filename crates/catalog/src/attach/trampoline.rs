@@ -22,7 +22,7 @@ pub struct Trampoline {
     pub at_return: bool,
 }
 
-/// Attaches a program to what its kind is bound to: a function, a typed tracepoint, an LSM hook, an iterator over all there is.
+/// Attaches a program to the target that its kind was bound to at load: a function, a typed tracepoint, an LSM hook, an iterator without a target.
 ///
 /// # Errors
 /// When the kernel refuses.

@@ -23,7 +23,7 @@ impl Catalog {
         instruction: &Instruction,
         phase: Phase,
     ) -> String {
-        // A fault is where it is; a probe on a function's beginning is behind its mark.
+        // A fault is at its own address; a probe on a function's beginning is behind the `endbr64`.
         let address = match phase {
             Phase::Fault => instruction.address,
             _ => function.probed(instruction.address),
@@ -49,7 +49,7 @@ impl Catalog {
             .map(|symbol| symbol.name)
     }
 
-    /// Canonical name of an event that is there already: its own name, where that is the only one.
+    /// Canonical name of an existing event: its own name, where that is the only one.
     pub fn canonical_name(&self, event: &str) -> String {
         self.probed_at(event)
             .ok()

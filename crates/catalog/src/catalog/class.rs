@@ -1,7 +1,7 @@
-//! Classes of events (`class:memory`): what they are for, not where the kernel keeps them. This file is a table; it grows by rows.
+//! Classes of events (`class:memory`): by their purpose, not by the kernel's groups. This file is a table; it grows by rows.
 //!
-//! The classes are those of LKST on the tracepoints of today's kernels. What LKST counted and kernels have no tracepoint for (System V
-//! semaphores, message queues and pipes as such; big kernel lock) is left out; the system calls of those are in `syscall`.
+//! The classes are those of LKST on the tracepoints of today's kernels. Events of LKST for which kernels have no tracepoint (System V
+//! semaphores, message queues and pipes as such; big kernel lock) are left out; their system calls are in `syscall`.
 
 use super::glob::Glob;
 use super::kind::{DescribedField, Description, EventKind, KindRow, Resolved, Via};
@@ -17,11 +17,11 @@ use std::sync::LazyLock;
 pub struct Class {
     /// Name of the class, as in `class:memory`.
     pub name: &'static str,
-    /// What it is about, for people.
+    /// Description for people.
     pub about: &'static str,
     /// Patterns of tracepoints, `group:name`; or a kind that is one event.
     pub events: &'static [&'static str],
-    /// Patterns of tracepoints that belong to it, too, but tell again what others of it tell; they are asked for by name.
+    /// Patterns of tracepoints that belong to it, too, but duplicate others; they are asked for by name.
     pub doubles: &'static [&'static str],
 }
 
@@ -244,10 +244,10 @@ pub fn of(event: &str) -> Option<&'static Class> {
     CLASSES.get(PATTERNS.iter().position(holds)?)
 }
 
-/// The patterns of a class: of its events, and of those that say the same once more.
+/// The patterns of a class: of its events, and of duplicates of these.
 type Patterns = (Vec<Glob>, Vec<Glob>);
 
-/// By class, read once: they are asked about each of thousands of events.
+/// Patterns by class, parsed once: they are matched with thousands of events.
 static PATTERNS: LazyLock<Vec<Patterns>> = LazyLock::new(|| {
     let globs = |patterns: &[&str]| patterns.iter().map(|pattern| Glob::new(*pattern)).collect();
     let of_class = |class: &Class| (globs(class.events), globs(class.doubles));
@@ -280,7 +280,7 @@ fn kinds(catalog: &Catalog, class: &Class) -> impl Iterator<Item = &'static dyn 
     class.events.iter().filter_map(move |event| all.find(event))
 }
 
-/// Replaces an error about a missing class, to which nothing comes close: then the error lists all classes, for they are few.
+/// Replaces an error about a missing class without similar names: the error then lists all classes, for they are few.
 fn or_any(error: Error) -> Error {
     match error {
         Error::NoSuchEvent { what, wanted, near } if near.is_empty() => {
@@ -362,7 +362,7 @@ impl EventKind for ClassKind {
     }
 }
 
-/// An event that is all of its kind.
+/// The specification of a kind's only event.
 fn spec_of(kind: &str, span: Span) -> EventSpec {
     let part = EventPart {
         text: kind.to_owned(),

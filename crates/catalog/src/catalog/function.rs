@@ -78,7 +78,7 @@ pub(super) fn parameters(types: &Btf, function: &Function<'_>) -> Vec<Parameter>
             Type::Struct(_) | Type::Union(_) => true,
             _ => break,
         };
-        // What has no bytes is not passed.
+        // A value without bytes is not passed.
         if size == 0 {
             continue;
         }
@@ -240,7 +240,7 @@ impl FunctionProbe {
         let alone = self.strategy(catalog, single, maxactive);
         let mut strategies = Vec::new();
         if single.is_none() && maxactive.is_none() {
-            // What one link for all of them cannot give, a link for each can.
+            // Values that one link for all functions cannot give, a link for each can.
             let mut together = alone.clone();
             together.mechanism = Mechanism::Functions(attach::Functions {
                 at_return: self.at_return,

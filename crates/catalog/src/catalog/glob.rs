@@ -4,24 +4,24 @@
 #[derive(Clone, Debug)]
 pub struct Glob {
     pattern: String,
-    /// What every match begins with.
+    /// Length of the fixed text that every match begins with.
     prefix: usize,
 }
 
 impl Glob {
-    /// A pattern; every text is one.
+    /// Makes a pattern; every text is one.
     pub fn new(pattern: impl Into<String>) -> Self {
         let pattern = pattern.into();
         let prefix = pattern.find(['*', '?', '[', '\\']).unwrap_or(pattern.len());
         Self { pattern, prefix }
     }
 
-    /// Whether it stands for exactly one name.
+    /// Whether the pattern matches exactly one name.
     pub fn is_plain(&self) -> bool {
         self.prefix == self.pattern.len()
     }
 
-    /// The text it was made from.
+    /// Text of the pattern.
     pub fn text(&self) -> &str {
         &self.pattern
     }

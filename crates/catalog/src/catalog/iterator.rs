@@ -132,7 +132,7 @@ fn resolve_one(catalog: &Catalog, name: &str, pin: Option<&str>) -> Result<Resol
             name: name.to_owned(),
             id: function.id,
             process: process.filter(|_| OF_TASKS.contains(&name)),
-            // A path that is absolute stays as it is.
+            // An absolute path is not changed.
             pin: pin.map(|pin| Path::new(BPFFS_PLACE).join(pin)),
         }),
         context: Context {

@@ -33,7 +33,7 @@ const DIRECTORIES: &[&str] = &["dfd", "dirfd", "olddfd", "newdfd"];
 /// `AT_FDCWD` of `uapi/linux/fcntl.h`.
 const CURRENT_DIRECTORY: (i64, &str) = (-100, "AT_FDCWD");
 
-/// What the compiler puts behind the name of a copy of a function that takes other parameters.
+/// Suffixes that the compiler puts behind the name of a copy of a function that takes other parameters.
 const COPIES: &[&str] = &[".isra.", ".constprop."];
 
 impl EventKind for Jprobe {
@@ -203,7 +203,7 @@ fn named(context: &mut Context, types: &Btf, name: &str, remarks: &[String]) {
 /// The first parameter of which it is not known where it lies.
 fn hidden(types: &Btf, function: &Function<'_>) -> Option<String> {
     let known = parameters(types, function).len();
-    // What has no bytes is not passed.
+    // A value without bytes is not passed.
     let mut passed = function
         .proto
         .parameters()

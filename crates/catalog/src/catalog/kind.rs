@@ -44,7 +44,7 @@ impl KindRow {
 
 /// A kind of event: where its names come from and how one is turned into something to attach to.
 pub trait EventKind: Sync {
-    /// Its names, and what holds for all of its events.
+    /// The names of the kind, and what holds for all of its events.
     fn row(&self) -> &KindRow;
 
     /// Canonical name, as in `kprobe:vfs_read`.
@@ -184,11 +184,11 @@ pub struct Description {
 pub struct Instance {
     /// Name of the event: `kprobe:vfs_read`, `sched:sched_switch`.
     pub name: String,
-    /// What all its names have in common, where it has several: events that are equal in this are one.
+    /// Identity of the event where it has several names: events that are equal in this are one.
     pub identity: Option<String>,
     /// The function, for function events.
     pub symbol: Option<String>,
-    /// What distinguishes it from the others of its program, where that is a value (a system call's number).
+    /// The value that distinguishes it from the others of its program, where there is one (a system call's number).
     pub code: Option<u32>,
     /// How the fields of the default record are called for this one, where the program knows them only as an array.
     pub layout: Option<Layout>,
@@ -199,7 +199,7 @@ pub struct Instance {
 /// A strategy to see one event (or a set of functions): enough to compile a handler and attach it.
 #[derive(Clone)]
 pub struct Strategy {
-    /// What to attach to, and how.
+    /// The mechanism of attaching, and its target.
     pub mechanism: Mechanism,
     /// The event as the compiler sees it; the plan sets its number.
     pub context: Context,
@@ -251,7 +251,7 @@ pub struct HelperHooks {
 /// A hook that serves another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HelperHook {
-    /// What to attach to, and how.
+    /// The mechanism of attaching, and its target.
     pub mechanism: Mechanism,
     /// The suffix that its own name adds to that of the event it serves.
     pub label: &'static str,

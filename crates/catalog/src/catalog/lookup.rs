@@ -207,7 +207,7 @@ impl Catalog {
             .map_or(Ok(None), |kind| kind.member(self, name))
     }
 
-    /// How many tracepoints this kernel has in a group, or in groups that match; none where it does not list them.
+    /// Number of tracepoints in a group, or in groups that match; 0 where the kernel does not list them.
     fn of_group(&self, group: &str) -> usize {
         let patterns = [Glob::new(group), Glob::new("*")];
         let mut count = 0;

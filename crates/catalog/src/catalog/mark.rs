@@ -1,11 +1,11 @@
-//! `mark`: what programs of user space say, with `kestrel mark` or by a write to a device node that the kernel takes for the null device.
+//! The kind `mark`: texts of programs of user space, written with `kestrel mark` or by a write to a device node that the kernel takes for the null device.
 //!
 //! ```text
 //!   echo deployed > /dev/kestrel-mark ──► write(2) ──► write_null(file, buf, count, ppos) ──► hook: is it that inode? ──► text, values
 //! ```
 //!
-//! The kernel has such files of its own (`trace_marker` of tracefs, user_events), but of the one no function can be probed (kernel/trace is
-//! built without a place for ftrace) and few kernels have the other.
+//! The kernel has such files of its own (`trace_marker` of tracefs, user_events), but of the former no function can be probed (kernel/trace is
+//! built without a place for ftrace) and few kernels have the latter.
 
 use super::function::KPROBE;
 use super::glob::Glob;
@@ -35,11 +35,11 @@ struct Entry {
     file: &'static str,
     /// `bytes`, `length` and `position`, each with the expression that gives it.
     operands: &'static [(&'static str, &'static str)],
-    /// Whether they are made of a vector.
+    /// Whether the operands are those of a vector.
     vector: bool,
 }
 
-/// write(2) and pwrite(2), which are what programs do.
+/// write(2) and pwrite(2), the usual calls.
 const WRITE: Entry = Entry {
     event: NAME,
     function: "write_null",
@@ -75,11 +75,11 @@ const WRITEV: Entry = Entry {
     vector: true,
 };
 
-/// What holds a vector (include/linux/uio.h), and what of it is read.
+/// The structure that holds a vector (include/linux/uio.h), of which these members are read.
 const VECTOR: &str = "iov_iter";
 const MEMBERS: [&str; 4] = ["iter_type", "ubuf", "count", "nr_segs"];
 const ENUMERATORS: [&str; 2] = ["ITER_UBUF", "ITER_IOVEC"];
-/// The parts: another name since Linux 6.4.
+/// Member with the parts of a vector: renamed in Linux 6.4.
 const PARTS: [&str; 2] = ["__iov", "iov"];
 
 /// The fields. Writers end what they write with a line's end or not at all, never with a NUL. Values begin where a pwrite(2) says, behind the
@@ -152,7 +152,7 @@ impl EventKind for Mark {
     }
 }
 
-/// Trampolines cost other writes the least. Where the kernel preempts threads inside their programs they miss what other threads do meanwhile;
+/// Trampolines cost other writes the least. Where the kernel preempts threads inside their programs they miss hits of other threads meanwhile;
 /// a kprobe never does: no thread is preempted in its program, and no interrupt writes to a device.
 fn strategies(catalog: &Catalog, entry: &Entry, parts: &str, node: Node) -> Result<Vec<Strategy>> {
     let function = entry.function;
@@ -183,7 +183,7 @@ fn strategies(catalog: &Catalog, entry: &Entry, parts: &str, node: Node) -> Resu
             ),
         });
     }
-    // Other writes to the null device end here, most of them at the first number.
+    // The guard rejects other writes to the null device, most of them by the first number.
     let guard = format!(
         "{0}->f_inode->i_ino == {1} && {0}->f_inode->i_sb->s_dev == {2}",
         entry.file, node.inode, node.device
@@ -208,7 +208,7 @@ fn strategies(catalog: &Catalog, entry: &Entry, parts: &str, node: Node) -> Resu
     Ok(strategies)
 }
 
-/// How this kernel calls the parts of a vector, where its vectors are of the form that is known here.
+/// Name of the member with a vector's parts on this kernel, where its vectors have a known form.
 fn parts(types: &Btf) -> Option<&'static str> {
     let vector = types.find(BtfKind::Struct, VECTOR)?;
     let has = |member: &&str| types.find_member(vector, member).is_some();
@@ -216,7 +216,7 @@ fn parts(types: &Btf) -> Option<&'static str> {
     PARTS.into_iter().find(has).filter(|_| known)
 }
 
-/// What addresses and lengths are.
+/// Type of addresses and lengths.
 const WORD: ValueType = ValueType::Integer {
     size: 8,
     signed: false,

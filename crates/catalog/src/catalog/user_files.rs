@@ -135,7 +135,7 @@ fn running(catalog: &Catalog) -> Result<Vec<String>> {
     let mut seen = HashSet::new();
     let mut found = BTreeSet::new();
     let command = catalog.script().and_then(|view| view.command);
-    // What the command will run besides is not known before it does.
+    // Further programs that the command will run are not known beforehand.
     if let Some(program) = command.and_then(|_| catalog.command_file())
         && let (Ok(path), Ok(metadata)) = (fs::canonicalize(program), fs::metadata(program))
     {
@@ -162,9 +162,9 @@ fn running(catalog: &Catalog) -> Result<Vec<String>> {
 
 /// A file that a process has mapped to run.
 struct Code {
-    /// Its path, as the process sees it.
+    /// Path of the file, as the process sees it.
     path: String,
-    /// Its path through the process's tree of files.
+    /// Path of the file through the process's tree of files.
     inside: String,
     /// Device and inode.
     identity: (u64, u64),

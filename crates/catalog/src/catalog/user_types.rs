@@ -30,7 +30,7 @@ enum Class {
 struct Convention<'d> {
     types: &'d Btf,
     by_address: &'d HashSet<TypeId>,
-    /// How many types in types are still looked at: those of foreign bytes may have no end.
+    /// Number of nested types that are still visited: those of foreign bytes may have no end.
     left: Cell<u32>,
 }
 
@@ -338,7 +338,7 @@ mod tests {
             let long = b.int("long", 8);
             let pair = b.structure("pair", &[("a", long), ("b", long)]);
             let large = b.structure("large", &[("a", long), ("b", long), ("c", long)]);
-            // What is returned in memory takes the first register.
+            // A value that is returned in memory takes the first register.
             (large, vec![pair, large, long, long, pair, long, long])
         });
         assert_eq!(found[0], Source::Words(vec![argument(1), argument(2)]));

@@ -10,7 +10,7 @@ pub(super) struct Decoded {
     pub(super) text: String,
     /// Whether the instruction traps.
     pub(super) trap: bool,
-    /// What kprobes cannot run out of its place, named.
+    /// Name of the instruction, where kprobes cannot run a copy of it elsewhere.
     pub(super) unmovable: Option<&'static str>,
     /// Whether it is a direct call with a prefix, which is longer than others.
     pub(super) long_call: bool,

@@ -63,7 +63,7 @@ pub struct Instruction {
     pub text: String,
     /// Whether a kprobe can be put on it, or why not.
     pub probeable: std::result::Result<(), Why>,
-    /// What the kernel has put over it now.
+    /// The patch that the kernel has put over it now.
     pub patched: Option<Patch>,
 }
 

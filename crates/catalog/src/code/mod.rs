@@ -48,7 +48,7 @@ fn hidden(extent: &Extent, why: &str) -> Error {
     }
 }
 
-/// How often a text is read anew that is written to meanwhile.
+/// Most reads of a text that is written to meanwhile.
 const LOOKS: u32 = 50;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 

@@ -10,7 +10,7 @@ use crate::facts::Facts;
 use kestrel_bpf::btf::{Btf, BtfKind};
 use kestrel_kernel::kcore::Kcore;
 
-/// What a function begins with where indirect branches are tracked: `endbr64`, or the no-op that the kernel puts over it where it is never called indirectly
+/// First instructions of a function where indirect branches are tracked: `endbr64`, or the no-op that the kernel puts over it where it is never called indirectly
 /// through a pointer (`nopw (%rax)`; from 6.15 on `nopl -0x2a(%rax)`). A probe at the very beginning goes behind it.
 const ENDBR: [[u8; 4]; 3] = [
     [0xf3, 0x0f, 0x1e, 0xfa],

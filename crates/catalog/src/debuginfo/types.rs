@@ -260,7 +260,7 @@ impl<'d> Types<'d> {
                 }
                 self.holds.entry(id).or_default().push(inner);
             }
-            // What a member does not lie in whole is damaged.
+            // A member that begins outside of its struct is damaged.
             if ty != TypeId::VOID
                 && u64::from(bit_offset) <= u64::from(size) * 8
                 && members.len() < MAX_MEMBERS

@@ -179,7 +179,7 @@ pub(super) struct Die<'d> {
 }
 
 impl<'d> Die<'d> {
-    /// Key that tells the entry from all others: its file's, its unit's and its own place.
+    /// Key of the entry, different from all others: its file's, its unit's and its own place.
     pub(super) fn key(&self) -> (usize, usize, usize) {
         let file = Rc::as_ptr(&self.units).addr();
         let unit = Rc::as_ptr(&self.unit).addr();

@@ -10,10 +10,10 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 /// The functions of one file that events have asked for.
 #[derive(Debug, Default)]
 pub(super) struct DescribedFunctions {
-    /// Those that share a table, and their descriptions.
+    /// Descriptions that share a table.
     shared: BTreeSet<u64>,
     known: Option<Arc<Described>>,
-    /// Those that were asked for since, each described by itself.
+    /// Events that were asked for since, each described by itself.
     new: BTreeSet<u64>,
     last: Option<(BTreeSet<u64>, Arc<Described>)>,
 }

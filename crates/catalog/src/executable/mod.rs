@@ -250,7 +250,7 @@ impl Executable {
     }
 
     /// Whether the loader may put it at any address.
-    pub fn is_position_independent(&self) -> bool {
+    pub(crate) fn is_position_independent(&self) -> bool {
         let kind = object::File::parse(self.own_bytes().as_slice()).map(|file| file.kind());
         kind.is_ok_and(|kind| kind == ObjectKind::Dynamic)
     }
@@ -263,7 +263,7 @@ impl Executable {
     }
 
     /// The address at which its code begins, as the kernel counts it: the lowest of the segments that are run.
-    pub fn code_begin(&self) -> Option<u64> {
+    pub(crate) fn code_begin(&self) -> Option<u64> {
         let bytes = self.own_bytes();
         let parsed = object::File::parse(bytes.as_slice()).ok()?;
         let run = parsed.segments().filter(|segment| {

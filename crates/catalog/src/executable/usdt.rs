@@ -44,7 +44,7 @@ pub struct Field {
     pub name: String,
     /// The field's type.
     pub kind: UsdtFieldKind,
-    /// What C calls it: `unsigned short`.
+    /// Name of the type in C: `unsigned short`.
     pub c_type: String,
 }
 
@@ -69,7 +69,7 @@ pub enum UsdtFieldKind {
 }
 
 impl UsdtFieldKind {
-    /// How many words it takes among those that the probe's register points to.
+    /// Number of its words among those that the probe's register points to.
     pub fn words(self) -> u32 {
         if self == Self::Bytes { 2 } else { 1 }
     }
@@ -111,7 +111,7 @@ impl Executable {
     ///
     /// # Errors
     /// When the file cannot be read, has none, or its notes make no sense.
-    pub fn usdt_probes(&self) -> Result<UsdtProbes> {
+    pub(crate) fn usdt_probes(&self) -> Result<UsdtProbes> {
         // Where it is read is shared with the file that it is a copy of.
         let again = self.file.try_clone().and_then(|mut file| {
             file.rewind()?;
@@ -139,7 +139,7 @@ impl Executable {
     }
 
     /// The error for a probe that it does not have, with names that come close.
-    pub fn no_usdt_probe(&self, probes: &UsdtProbes, wanted: &str) -> Error {
+    pub(crate) fn no_usdt_probe(&self, probes: &UsdtProbes, wanted: &str) -> Error {
         let known: Vec<String> = probes
             .names()
             .map(|(provider, name)| format!("{provider}:{name}"))

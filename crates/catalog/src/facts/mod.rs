@@ -215,7 +215,7 @@ impl Facts {
     /// Address ranges that the kernel bars from kprobes, with a symbol each; empty where it does not tell (debugfs).
     pub(crate) fn blacklist(&self) -> &[(Range<u64>, String)] {
         self.blacklist.get_or_init(|| {
-            // What cannot be known beforehand the kernel says when it refuses.
+            // Other obstacles the kernel reports when it refuses.
             let _ = self.host.mount_debugfs();
             kestrel_kernel::tracefs::kprobe_blacklist(&self.host).unwrap_or_default()
         })
@@ -253,7 +253,7 @@ impl Facts {
     }
 
     /// Whether perf can put kprobes.
-    pub fn has_kprobes(&self) -> bool {
+    pub(crate) fn has_kprobes(&self) -> bool {
         self.host
             .path("/sys/bus/event_source/devices/kprobe/type")
             .exists()

@@ -60,7 +60,7 @@ fn diagnose(parsed: &VerifierLog, source: &str, code: &Code) -> Diagnostic {
     diagnostic.hint(last).hint(advice(parsed))
 }
 
-/// What to do about a refusal: another function where the kernel has a list of those that may call a helper.
+/// Advice about a refusal: another function where the kernel has a list of those that may call a helper.
 fn advice(parsed: &VerifierLog) -> &'static str {
     // "helper call is not allowed in probe"; since 7.3 "Use the helper only from an allowed attach point".
     if last_words(parsed).contains("allowed") && parsed.text.contains("bpf_d_path") {

@@ -31,7 +31,7 @@ impl Clock {
         }
     }
 
-    /// How often an event comes: its name as it is shown, and the nanoseconds from one to the next.
+    /// Period of the event: as text, and in ns.
     pub(super) fn period(&self, spec: &EventSpec) -> Result<(String, u64)> {
         let Period { name, nanoseconds } = Period::parse(self.name(), spec)?;
         Ok((format!("{}:{name}", self.name()), nanoseconds))

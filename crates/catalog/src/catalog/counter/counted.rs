@@ -1,5 +1,5 @@
-//! Counters as people name them to have them counted (`cycles`, `software:page-faults`, `L1-dcache-load-misses`, `r01c2`, `instructions:u`): perf's names
-//! and ours, without how many make an event.
+//! Names of counters for `stat` (`cycles`, `software:page-faults`, `L1-dcache-load-misses`, `r01c2`, `instructions:u`): perf's names
+//! and ours, without a period.
 
 use super::hardware;
 use crate::error::{Error, Result, nothing_matches};
@@ -19,14 +19,14 @@ pub enum Meaning {
     Cache {
         /// `L1-dcache`.
         cache: &'static str,
-        /// Whether those that missed.
+        /// Whether misses are counted, instead of accesses.
         misses: bool,
         /// The operation: 0 loads, 1 stores, 2 prefetches.
         operation: u64,
     },
     /// The hits of a tracepoint.
     Tracepoint,
-    /// The processor knows.
+    /// A raw event of the processor.
     Raw,
 }
 
@@ -39,9 +39,9 @@ pub struct Named {
     pub counter: Counter,
     /// The counted event.
     pub meaning: Meaning,
-    /// Where it counts.
+    /// Privilege levels at which it counts.
     pub levels: Levels,
-    /// What its counts are shown as, if not by themselves.
+    /// Scale of the counts, if they are not shown by themselves.
     pub scale: Option<Scale>,
     /// The CPUs that count for all, where the unit has such (`cpumask`).
     pub cpus: Option<CpuList>,
@@ -50,9 +50,9 @@ pub struct Named {
 /// Factor and unit with which counts are shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
-    /// Factor from what is counted to the unit that is shown.
+    /// Factor from counts to the unit that is shown.
     pub by: f64,
-    /// What is counted then: `Joules`.
+    /// Unit of the scaled counts: `Joules`.
     pub unit: String,
 }
 
@@ -88,7 +88,7 @@ enum Family {
     Software,
 }
 
-/// Counters that perf counts where nothing is named.
+/// Default counters, as perf has them.
 pub fn usual() -> Vec<Named> {
     let software = [
         Software::TaskClock,
@@ -102,7 +102,7 @@ pub fn usual() -> Vec<Named> {
         .collect()
 }
 
-/// A counter of the kernel's own, whole.
+/// A software counter of the kernel.
 pub fn of_software(counter: Software) -> Named {
     Named {
         name: counter.name().to_owned(),
@@ -132,7 +132,7 @@ pub fn find(text: &str) -> Result<Option<Named>> {
         _ => return Ok(None),
     };
     let Some(mut named) = plain(name, family) else {
-        // What has a colon names an event of a tracer, or a file of events.
+        // A name with a colon is an event of a tracer, or a file of events.
         let alone = family.is_some() || modifiers.is_none() && is_word(name);
         return if alone {
             Err(unknown(name, family))
@@ -174,7 +174,7 @@ pub(super) fn levels(text: &str, modifiers: &str) -> Result<Levels> {
     }
 }
 
-/// A counter without what may stand around its name.
+/// A counter by its plain name, without kind and modifiers.
 fn plain(name: &str, family: Option<Family>) -> Option<Named> {
     if family != Some(Family::Hardware)
         && let Some(counter) = Software::find(name)
@@ -217,7 +217,7 @@ fn cache(name: &str) -> Option<(u64, Meaning)> {
         .map(|(_, config, meaning)| (config, meaning))
 }
 
-/// Every combination: which of them there are the processor says.
+/// Every combination; the processor decides which of them exist.
 fn all_caches() -> impl Iterator<Item = (String, u64, Meaning)> {
     let of = |id: usize, cache: &'static str| {
         OPERATIONS

@@ -1,4 +1,4 @@
-//! An event of a counter: how it is named, attached and described, whatever its kind.
+//! Events of counters of any kind: their names, mechanism and description.
 
 use crate::arch;
 use crate::attach::{self, Mechanism};
@@ -89,7 +89,7 @@ pub(super) fn parse_counter<T>(
     }
 }
 
-/// The fields: none beside those that every record has.
+/// Description without fields beside those that every record has.
 pub(super) fn no_fields() -> Description {
     Description {
         fields: Vec::<DescribedField>::new(),

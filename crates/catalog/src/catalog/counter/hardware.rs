@@ -21,7 +21,7 @@ const ROW: KindRow = KindRow {
 /// `PERF_TYPE_HARDWARE`.
 pub(super) const TYPE: u32 = 0;
 
-/// Counters that perf takes of the processor where none is named.
+/// Default counters of the processor, as perf has them.
 pub(super) const USUAL: &[&str] = &["cycles", "instructions", "branches", "branch-misses"];
 
 /// A counter, with bpftrace's names and counts.
@@ -57,7 +57,7 @@ const COUNTERS: &[Row] = &[
     row(9, "ref-cycles", "", 1_000_000),
 ];
 
-/// Whether a row goes by this name.
+/// Whether a row has this name.
 fn is_called(row: &Row, name: &str) -> bool {
     row.name == name || !row.alias.is_empty() && row.alias == name
 }
@@ -68,12 +68,12 @@ pub(super) fn config(name: &str) -> Option<u64> {
     row.map(|row| row.config)
 }
 
-/// All names.
+/// All names of counters.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     COUNTERS.iter().flat_map(|row| [row.name, row.alias])
 }
 
-/// Whether the kernel found counters in the processor: names of their devices (`cpu`; `cpu_core` and `cpu_atom` where cores differ).
+/// Whether the kernel found counters in the processor: as devices of perf (`cpu`; `cpu_core` and `cpu_atom` where cores differ).
 fn has_counters(catalog: &Catalog) -> bool {
     let devices = catalog.host().path("/sys/bus/event_source/devices");
     ["cpu", "cpu_core", "cpu_atom"]

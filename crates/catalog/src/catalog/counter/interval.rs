@@ -8,7 +8,7 @@ use kestrel_trace::event_kind;
 /// The kind of events made by a clock on one CPU.
 pub(in crate::catalog) const INTERVAL: Clock = Clock::new(event_kind::INTERVAL, false);
 
-/// How often an event of this kind comes: its name as it is shown, and the nanoseconds from one to the next.
+/// Period of an event of this kind: as text, and in ns.
 ///
 /// # Errors
 /// When the specification does not say it.

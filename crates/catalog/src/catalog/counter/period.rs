@@ -115,7 +115,7 @@ impl Period {
         )
     }
 
-    /// So many units of `scale` ns; without a scale, so many in a second.
+    /// Period of `count` units of `scale` ns; without a scale, of `count` in a second.
     fn scaled(kind: &str, written: &str, unit: &str, count: &str, scale: Option<u64>) -> Result<Self> {
         let wrong = |why: String| wrong(kind, written, &why);
         let decimal = count.parse::<u64>().ok();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_periods_apart_and_can_be_written_again() {
+    fn names_distinguish_periods_and_can_be_written_again() {
         for text in [
             "20us", "20500ns", "20900ns", "20001", "10101010", "3m", "99hz", "1s",
         ] {

@@ -20,9 +20,9 @@ const ROW: KindRow = KindRow {
     ..KindRow::new(event_kind::WATCHPOINT, 3)
 };
 
-/// The shape of its names.
+/// The form of names of watchpoints.
 const SHAPE: &str = "watchpoint:ADDRESS:LENGTH:MODE, as watchpoint:0x10000000:8:w";
-/// How many bytes a debug register can watch.
+/// Numbers of bytes that a debug register can watch.
 const LENGTHS: &[u64] = &[1, 2, 4, 8];
 /// The letters of modes, and the kernel's bit of each (`HW_BREAKPOINT_R`, `_W`, `_X`).
 const MODES: &[(char, u32)] = &[('r', 1), ('w', 2), ('x', 4)];
@@ -80,7 +80,7 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// The breakpoint for the debug registers, or why there can be none.
+/// The breakpoint for the debug registers, or the reason why there can be none.
 fn breakpoint(address: u64, length: u64, mode: &str) -> std::result::Result<Breakpoint, String> {
     if address == 0 {
         return Err("nothing lies at address 0".to_owned());
@@ -159,8 +159,8 @@ mod tests {
             (0x1000, 8, "", "a mode is wanted"),
             (0x1000, 8, "wx", "x is watched alone"),
         ] {
-            let said = of(address, length, mode).unwrap_err();
-            assert!(said.contains(why), "{said}");
+            let message = of(address, length, mode).unwrap_err();
+            assert!(message.contains(why), "{message}");
         }
         assert_eq!(
             (number("0x10"), number("16"), number("main")),

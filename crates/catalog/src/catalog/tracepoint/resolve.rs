@@ -1,4 +1,4 @@
-//! One tracepoint and the strategies to see it: raw where a rule or its system call says how, and by its entry.
+//! Resolution of one tracepoint into strategies: its raw arguments where a rule or its system call has the fields, and its formatted entry.
 
 use super::super::kind::{Instance, Resolved, Strategy, Via};
 use super::super::lookup::Catalog;
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, ProgramKind};
 use kestrel_kernel::tracefs::Format;
 
-/// The group and the name.
+/// Group and name of a tracepoint.
 pub(super) fn split(name: &str) -> (&str, &str) {
     name.split_once(':').unwrap_or((name, ""))
 }

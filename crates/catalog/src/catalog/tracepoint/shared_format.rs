@@ -1,4 +1,4 @@
-//! Tracepoints whose entries are alike (those of one `DECLARE_EVENT_CLASS`, for instance): one program serves them all, and each is told
+//! Tracepoints whose entries are alike (those of one `DECLARE_EVENT_CLASS`, for instance): one program serves them all, and each is distinguished
 //! apart by the cookie of its perf link. Only those that are read from their formatted entries: what is read raw has a program each, because a raw program
 //! that is on its way keeps the kernel from running it for another event.
 

@@ -46,7 +46,7 @@ pub(super) fn strategies(
         } else {
             "ret".to_owned()
         };
-        // What is returned is a number, or an error below zero; its tracepoint prints the bits in hexadecimal.
+        // The return value is a number, or an error below zero; its tracepoint prints the bits in hexadecimal.
         Some((field.name.clone(), argument_type(format, field)?, value))
     });
     let guard = Some(guard(&format!("args.{}", number_of(arch)), number));
@@ -245,7 +245,7 @@ pub(super) fn member(catalog: &Catalog, full: &str) -> Result<Option<Resolved>> 
     }))
 }
 
-/// More system calls than this share one program per side, which tells them apart by their numbers.
+/// More system calls than this share one program per side, which distinguishes them by their numbers.
 const FEW: usize = 4;
 /// Bytes of each field in the record of a set.
 const WORD: u8 = 8;

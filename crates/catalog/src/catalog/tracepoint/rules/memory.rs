@@ -21,13 +21,13 @@ const PAGE_OR_NONE: Fields = &[
 ];
 const GFP: Fields = &[("gfp_flags", "gfp_flags")];
 
-/// `cgroup_id_from_mm`: that of the root where the memory has no owner any more.
+/// `cgroup_id_from_mm`: the root's id where the memory has no owner any more.
 const MMAP_LOCK: Fields = &[(
     "memcg_id",
     "(uint64)mm->owner == 0 ? 1 : mm->owner->cgroups->subsys[memory_cgrp_id]->cgroup->kn->id",
 )];
 
-/// The fields of `kmem:kmem_cache_alloc`, given how it is found whether the object is accounted to a cgroup.
+/// The fields of `kmem:kmem_cache_alloc`, given the expression for whether the object is accounted to a cgroup.
 macro_rules! cache_alloc {
     ($accounted:literal) => {
         &[
@@ -40,7 +40,7 @@ macro_rules! cache_alloc {
     };
 }
 
-/// The fields of a folio that comes into the page cache or leaves it, given how its order is found.
+/// The fields of a folio that comes into the page cache or leaves it, given the expression for its order.
 macro_rules! page_cache {
     ($order:literal) => {
         &[
@@ -53,7 +53,7 @@ macro_rules! page_cache {
     };
 }
 
-/// The fields of `pagemap:mm_lru_insertion` (`folio_lru_list`, `trace_pagemap_flags`), given where a folio has its flags. Before
+/// The fields of `pagemap:mm_lru_insertion` (`folio_lru_list`, `trace_pagemap_flags`), given the place of a folio's flags. Before
 /// `_large_mapcount` (6.10) the kernel counted the mappings of a large folio page by page: there the formatted entry serves.
 macro_rules! lru_insertion {
     ($flags:literal) => {
