@@ -150,7 +150,7 @@ pub enum Error {
         program: String,
         /// The kernel's answer.
         errno: Errno,
-        /// What the verifier wrote; empty when the refusal came before it ran.
+        /// Log of the verifier; empty when the refusal came before it ran.
         log: String,
     },
     /// A program refers to something that cannot be filled in on this kernel.

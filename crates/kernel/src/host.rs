@@ -27,7 +27,7 @@ impl Host {
     }
 
     /// Whether this is the machine itself, so that what its files say holds for system calls too.
-    pub fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         self.root == Path::new("/")
     }
 
@@ -102,7 +102,7 @@ impl Host {
     /// [`Error::System`] if mounting was refused; [`Error::Unavailable`] if this is not a live host.
     pub fn mount_tracefs(&self) -> Result<PathBuf> {
         self.tracefs().or_else(|missing| {
-            // What is there and closed would only be hidden by another mount.
+            // A closed file system that is there would only be hidden by another mount.
             if matches!(missing, Error::System { .. }) {
                 return Err(missing);
             }

@@ -500,7 +500,7 @@ mod tests {
         }
         let one = fs::read_to_string(&file).unwrap_or_default();
         assert_eq!(fs::read(&file).unwrap(), whole, "made anew: {one}");
-        // What others may write, or made.
+        // Files that others may write, or made.
         let forged = Traceable::new(&[function("forged", None, 0)]).text;
         let head = whole.len() - traceable(&host).unwrap().text.len() - SEAL;
         fs::write(

@@ -198,7 +198,7 @@ impl Kallsyms {
         })
     }
 
-    /// How many symbols there are.
+    /// Number of symbols.
     pub fn len(&self) -> usize {
         self.rows.len()
     }

@@ -1,4 +1,4 @@
-//! The device node through which user space makes events: the null device under a name of its own, so that what is written to it can be told
+//! The device node through which user space makes events: the null device under a name of its own, so that writes to it can be told
 //! from all else that goes there. What is made of the writes is decided elsewhere.
 
 use crate::error::{Errno, Error, Result};
@@ -89,7 +89,7 @@ impl Marks {
         options.write(true);
         options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);
         let file = options.open(&path).map_err(failed)?;
-        // What was opened is what counts.
+        // The opened file is the one that counts.
         judged(&path, &file.metadata().map_err(failed)?)?;
         Ok(Some(Self { file, path }))
     }
@@ -152,7 +152,7 @@ fn judged(path: &Path, found: &Metadata) -> Result<Node> {
 mod tests {
     use super::*;
 
-    fn said(host: &Host) -> String {
+    fn refusal(host: &Host) -> String {
         find(host).unwrap_err().to_string()
     }
 
@@ -165,17 +165,21 @@ mod tests {
         assert!(Marks::open(&host).unwrap().is_none());
         let path = host.path(PATH);
         fs::write(&path, "mine").unwrap();
-        assert!(said(&host).contains("no character device"), "{}", said(&host));
+        assert!(
+            refusal(&host).contains("no character device"),
+            "{}",
+            refusal(&host)
+        );
         assert!(make(&host).is_err() && Marks::open(&host).is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/null", &path).unwrap();
-        assert!(said(&host).contains("symbolic link"), "{}", said(&host));
+        assert!(refusal(&host).contains("symbolic link"), "{}", refusal(&host));
         assert!(Marks::open(&host).is_err());
     }
 
     #[test]
-    fn devices_are_told_apart() {
+    fn devices_are_distinguished() {
         let look = |path: &str| judged(Path::new(path), &fs::symlink_metadata(path).unwrap());
         assert!(look("/dev/zero").unwrap_err().to_string().contains("1:3"));
         let null = look("/dev/null").unwrap();

@@ -107,7 +107,7 @@ impl Mapping {
     }
 
     /// The 32-bit word at `offset` (a multiple of 4), loaded with acquire ordering; `None` outside the mapping.
-    pub fn load_u32(&self, offset: usize) -> Option<u32> {
+    pub(crate) fn load_u32(&self, offset: usize) -> Option<u32> {
         // SAFETY: as in `load_u64`.
         let word = unsafe { self.aligned(offset, 4)?.cast::<AtomicU32>().as_ref() };
         Some(word.load(Ordering::Acquire))
@@ -211,7 +211,7 @@ impl Mapping {
     }
 
     /// Writes a range to a file with write(2) straight from the mapping; returns how much was taken (a write may be short).
-    /// What is written is what was there at some time during the call.
+    /// The bytes written are those that were there at some time during the call.
     ///
     /// # Errors
     /// [`Error::Argument`] outside the mapping; [`Error::System`]: `ENOSPC`, `EPIPE`, …
@@ -248,7 +248,7 @@ pub(crate) struct Immutable(Mapping);
 
 impl Immutable {
     /// # Safety
-    /// Nobody may change or cut the file while this lives: true of the kernel's own BTF in sysfs, which is part of its image.
+    /// The file must not be changed or cut while this lives: true of the kernel's own BTF in sysfs, which is part of its image.
     pub(crate) unsafe fn new(fd: BorrowedFd<'_>, len: usize) -> Result<Self> {
         // SAFETY: no MAP_FIXED.
         unsafe { Mapping::map(fd, 0, len, Access::ReadOnly, libc::PROT_READ, libc::MAP_PRIVATE) }.map(Self)
@@ -257,7 +257,7 @@ impl Immutable {
 
 impl AsRef<[u8]> for Immutable {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: mapped for as long as `self` lives; by the promise given to `new`, nobody changes it.
+        // SAFETY: mapped for as long as `self` lives; by the promise given to `new`, the file is not changed.
         unsafe { std::slice::from_raw_parts(self.0.start.as_ptr(), self.0.len) }
     }
 }

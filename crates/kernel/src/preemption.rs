@@ -28,7 +28,7 @@ pub struct Preemption {
 pub struct Count {
     /// Where it is.
     pub place: PreemptCountPlace,
-    /// How often preemption is off in a program on a raw tracepoint because of the tracepoint and the program.
+    /// Preempt count that the tracepoint and the program add in a program on a raw tracepoint.
     pub tracepoints: u8,
 }
 
@@ -59,7 +59,7 @@ impl Count {
 const TRACEPOINT: &str = "task_newtask";
 /// Where the kernel says which of its models of preemption is in force: all of them, that one in parentheses. Under debugfs, which is not always mounted or allowed.
 const MODEL: &str = "/sys/kernel/debug/sched/preempt";
-/// What the program notes beside the count: that it ran.
+/// The mark that the program leaves beside the count: it ran.
 const RAN: u64 = 1;
 /// The bits of the preemption count that count how often it was switched off (include/linux/preempt.h, `PREEMPT_MASK`).
 const OFF: u64 = 0xff;

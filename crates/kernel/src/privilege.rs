@@ -98,7 +98,7 @@ pub struct Privilege {
     pub uid: u32,
     /// Effective capabilities, one bit each.
     pub capabilities: u64,
-    /// How far the kernel is locked down.
+    /// Lockdown of the kernel.
     pub lockdown: Lockdown,
 }
 

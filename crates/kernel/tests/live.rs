@@ -137,7 +137,7 @@ fn a_raw_tracepoint_counts_exactly_the_calls_of_this_thread() {
 }
 
 #[test]
-fn the_kernel_says_what_was_loaded() {
+fn the_kernel_describes_loaded_objects() {
     let Some(map) = global("info") else { return };
     let (code, maps) = (getppid_counter(), [map.as_fd()]);
     let program = Program::load(&ProgramSpec::new(
@@ -171,9 +171,9 @@ fn a_refused_program_comes_back_with_the_verifiers_log() {
     let error =
         Program::load(&ProgramSpec::new("wrong", ProgramKind::RawTracepoint, &code, &[])).unwrap_err();
     // Linux 7.3 says it in more words.
-    let said = |text: &str| text.contains("R0 !read_ok") || text.contains("Initialize R0");
-    assert!(said(error.verifier_log().unwrap()), "{error:?}");
-    assert!(said(&error.to_string()), "{error}");
+    let printed = |text: &str| text.contains("R0 !read_ok") || text.contains("Initialize R0");
+    assert!(printed(error.verifier_log().unwrap()), "{error:?}");
+    assert!(printed(&error.to_string()), "{error}");
     assert_eq!(error.hint(), None);
 }
 
@@ -206,15 +206,18 @@ fn kernel_functions_are_called_by_the_id_that_the_caller_finds() {
     let error = Program::load(&spec).unwrap_err();
     let message = error.to_string();
     // Before 5.13 programs cannot call kernel functions at all.
-    let said = [
+    let printed = [
         "kernel btf_id 1 is not a function",
         "BPF_CALL uses reserved fields",
     ];
-    assert!(said.iter().any(|said| message.contains(said)), "{message}");
+    assert!(
+        printed.iter().any(|printed| message.contains(printed)),
+        "{message}"
+    );
 }
 
 #[test]
-fn test_runs_return_what_the_program_returns() {
+fn test_runs_return_the_programs_value() {
     if global("any").is_none() {
         return;
     }
@@ -280,7 +283,7 @@ fn elements_are_written_found_walked_and_removed() {
     map.drain(&mut drained).unwrap();
     assert_eq!((drained.len(), sum(&drained)), (300, expected + 1000));
     assert!(map.entries().unwrap().is_empty());
-    // What was there before stands there after an error.
+    // The old values are there after an error.
     let array = MapSpec::new(MapKind::ARRAY, "array", 4, 8, 4);
     let Some(array) = allowed(&array) else { return };
     assert!(array.drain(&mut drained).is_err());

@@ -63,7 +63,7 @@ impl Counted {
         Self { memory, program }
     }
 
-    /// How many events come from `times` calls that read the personality: rare, cheap, and nothing else does it.
+    /// Number of events of `times` calls that read the personality: rare, cheap, and nothing else does it.
     fn count(&self, times: u64) -> u64 {
         let before = self.memory.load_u64(0).unwrap();
         for _ in 0..times {
@@ -94,11 +94,11 @@ fn kprobes_and_kretprobes_count_calls_and_say_where_they_are() {
         match link.info().unwrap().detail {
             LinkDetail::Kprobe {
                 function,
-                at_return: said,
+                at_return: printed,
                 missed,
                 ..
             } => {
-                assert_eq!((function.as_str(), said, missed), (FUNCTION, at_return, 0));
+                assert_eq!((function.as_str(), printed, missed), (FUNCTION, at_return, 0));
             }
             LinkDetail::Other => println!("this kernel does not tell where a perf link is (before 6.6)"),
             other => panic!("{other:?}"),
@@ -185,10 +185,10 @@ fn function_entries_and_exits_are_counted() {
         assert_eq!(counted.count(20), 20);
         match link.info().unwrap().detail {
             LinkDetail::Tracing {
-                attach: said,
+                attach: printed,
                 target: TypeId(0),
             } => {
-                assert_eq!(said, attach);
+                assert_eq!(printed, attach);
                 println!("this kernel does not tell the target of a tracing link (before 5.13)");
             }
             detail => assert_eq!(detail, LinkDetail::Tracing { attach, target: id }),

@@ -15,7 +15,7 @@
 //! the event is meant. What a section names counts for nothing else: the row says what to attach to.
 //!
 //! **What it gets.** The context of its type, as if it were attached itself (`struct pt_regs *`, `struct bpf_raw_tracepoint_args *`, …);
-//! `bpf_get_attach_cookie` tells the events of a pattern apart by their places in it, in the order in which `kestrel status -v` has them. Its return value means
+//! `bpf_get_attach_cookie` distinguishes the events of a pattern by their places in it, in the order in which `kestrel status -v` has them. Its return value means
 //! nothing. It may do whatever its type may: helpers, kernel functions, CO-RE, tail calls into its own program arrays. It records nothing into the session's
 //! buffers: what it has to say stands in its own maps.
 //!
@@ -49,7 +49,7 @@ pub struct HandlerFile {
     /// The file's path, from the root.
     path: String,
     bytes: Vec<u8>,
-    /// What another user could change about it.
+    /// Objection to its file: another user could change it.
     objection: Option<Objection>,
     parsed: object::Object,
 }

@@ -217,7 +217,7 @@ impl Drop for NewPins {
 /// The shape that a declaration asks for.
 pub(super) fn shape(map: &Declaration) -> Result<Shape> {
     let kind = MapKind(map.kind);
-    // What a program writes on a processor that has no entry goes nowhere, and nothing counts it.
+    // Writes of a program on a CPU that has no entry are dropped, and not counted.
     let entries = match kind {
         MapKind::PERF_EVENT_ARRAY => map.entries.max(procfs::possible_cpus()?.len() as u32),
         _ => map.entries,

@@ -21,7 +21,7 @@ pub struct Record<'r> {
     pub ty: Option<(&'r Btf, TypeId)>,
 }
 
-/// The readers of all such maps of an object.
+/// The readers of an object's ring buffers and perf event arrays.
 #[derive(Debug)]
 pub struct Outputs {
     rings: Vec<(usize, RingBuffer)>,
@@ -51,15 +51,15 @@ impl Outputs {
         })
     }
 
-    /// Whether the object has no such map.
+    /// Whether the object has neither.
     pub fn is_empty(&self) -> bool {
         self.rings.is_empty() && self.arrays.is_empty()
     }
 
-    /// Hands over what has come since the last time.
+    /// Passes on the records since the last call.
     ///
     /// # Errors
-    /// [`kestrel_catalog::Error::Kernel`] if a ring makes no sense.
+    /// [`kestrel_catalog::Error::Kernel`] if a ring is damaged.
     pub fn read(&mut self, running: &Running, mut each: impl FnMut(Record<'_>)) -> Result<()> {
         let record = |map: &BpfMap, cpu, data: &[u8], each: &mut dyn FnMut(Record<'_>)| {
             each(Record {
@@ -101,7 +101,7 @@ pub struct Printk {
 }
 
 impl Printk {
-    /// Begins to listen.
+    /// Begins to read lines.
     ///
     /// # Errors
     /// [`kestrel_catalog::Error::Kernel`] if tracefs has no such event, or cannot be mounted.
@@ -115,7 +115,7 @@ impl Printk {
         })
     }
 
-    /// Hands over the lines that have come, also those of other objects: the kernel does not tell whose they are. Empty ones, of strings that end a line
+    /// Passes on the lines that have come, also those of other objects: the kernel does not name the program. Empty ones, of strings that end a line
     /// themselves, are left out.
     ///
     /// # Errors

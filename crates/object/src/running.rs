@@ -22,7 +22,7 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// How many places it is attached to by as many links or events.
+    /// Number of places that it is attached to, by a link or event each.
     pub fn count(&self) -> usize {
         self.links.count()
     }

@@ -5,7 +5,7 @@
 //! an interrupt of its own (kernel/bpf/ringbuf.c, `bpf_ringbuf_commit`), so this may be done in any context, NMIs included. One word wakes once: a reader
 //! that is slow is not called again, and an event costs nothing more but where a writer leaves a page.
 //!
-//! There are two bells, because a persistent session has two readers that sleep apart: the agent that acts on messages, and the one that keeps logs. Rings that nobody reads while they are filled have none.
+//! There are two bells, because a persistent session has two readers that sleep apart: the agent that acts on messages, and the one that keeps logs. Rings without a reader while they are filled have none.
 
 use super::layout::offset;
 use super::memory::Memory;

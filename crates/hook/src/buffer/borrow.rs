@@ -38,7 +38,7 @@ pub fn records_in<M: Memory>(memory: &M, pages: Range<usize>) -> u64 {
 /// Writes lent pages to a stream: straight from memory, where it keeps them as they are. Gives how many bytes it took.
 ///
 /// # Errors
-/// What the system says.
+/// Errors of the system.
 pub fn write_lent(memory: &Mapping, pages: Range<usize>, stream: &mut StreamOut) -> io::Result<usize> {
     if let Some(file) = stream.plain() {
         return memory.write_to(pages, file).map_err(into_io);
@@ -54,7 +54,7 @@ impl<M: Memory> Ring<M> {
     /// mode, where writers do not wait for readers.
     ///
     /// # Errors
-    /// Those of `take`; what it did not take is kept.
+    /// Errors of `take`; pages that it did not take are kept.
     pub fn borrow_pages(
         &self,
         cpu: u32,
@@ -73,7 +73,7 @@ impl<M: Memory> Ring<M> {
     /// Lends one run of pages, all of them before `end`.
     ///
     /// # Errors
-    /// Those of `take`; what it did not take is kept.
+    /// Errors of `take`; pages that it did not take are kept.
     pub fn borrow_run(
         &self,
         cpu: u32,
@@ -104,7 +104,7 @@ impl<M: Memory> Ring<M> {
         pages.take_while(|page| self.is_whole(cpu, *page)).last()
     }
 
-    /// How far the oldest page not freed was read: up to its header, or further.
+    /// Position up to which the oldest page not freed was read: its header, or further.
     pub fn consumed(&self, cpu: u32) -> u64 {
         let page = self.freed(cpu);
         self.acknowledged(cpu)

@@ -19,7 +19,7 @@ const ATTEMPTS: u32 = 500;
 const NESTED_PAGES: u64 = 8;
 
 impl<M: Memory> Ring<M> {
-    /// How many records a CPU's overwriting ring has kept so far, and up to which position; `None` in a stream, which does not count them, or when
+    /// Number of records that a CPU's overwriting ring has kept so far, and the position up to which they are counted; `None` in a stream, which does not count them, or when
     /// there is no moment without a writer in the middle of a record.
     pub fn checkpoint(&self, cpu: u32) -> Option<Checkpoint> {
         if self.geometry().mode == Mode::Stream {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Of the page in use the committed records are shown. Writers go on meanwhile: a page that may be overwritten while it is copied is checked again afterwards: its next opener moves the position first.
-//! What was overwritten before the cursor reached it is counted in the cursor. A stream's reader frees pages; their bytes are there until a writer comes round.
+//! Records overwritten before the cursor reached them are counted in the cursor. A stream's reader frees pages; their bytes are there until a writer comes round.
 
 use super::layout::{Mode, offset};
 use super::memory::Memory;
@@ -135,7 +135,7 @@ enum Found {
     Unopened,
     /// Writers have come round to the page, or a stream's reader has freed it.
     Gone,
-    /// Nothing that was not shown, for now.
+    /// No more records for now.
     End,
 }
 
@@ -149,7 +149,7 @@ impl<'a> Policy<'a> {
         matches!(self, Self::Snapshot(_))
     }
 
-    /// How often a page that is not whole is looked at.
+    /// Number of looks at a page that is not whole.
     fn looks(self) -> u32 {
         if self.is_snapshot() { LOOKS } else { 1 }
     }
@@ -201,7 +201,7 @@ impl<M: Memory> Ring<M> {
     /// that was all there is.
     ///
     /// # Errors
-    /// Those of `show`; the cursor is left before the page that `show` refused.
+    /// Errors of `show`; the cursor is left before the page that `show` refused.
     pub fn follow(
         &self,
         cursor: &mut Cursor,
@@ -279,7 +279,7 @@ impl<M: Memory> Ring<M> {
             false => (self.oldest(current), u64::MAX),
         };
         let next = oldest.max(cursor.page + PAGE64).min(end);
-        // What a stream's reader has freed, it has.
+        // A stream's reader has the pages that it has freed.
         if !policy.is_snapshot() || self.geometry().mode == Mode::Overwrite {
             cursor.unread.overwritten += (next - cursor.page) / PAGE64;
         }
@@ -327,7 +327,7 @@ impl<M: Memory> Ring<M> {
         let page = page_of(position);
         let used = (position - page) as u32;
         let committed = self.header(cpu, page, packet::offset::COMMITTED);
-        // What was reserved since would count as committed, too: nothing may have been.
+        // Bytes reserved since would count as committed, too: there must be none.
         if committed as u32 != used - HEADER || self.position(cpu) != position {
             return Ok(false);
         }
@@ -377,7 +377,7 @@ impl<M: Memory> Ring<M> {
         let Ok(sealed) = ctf::seal(bytes, events) else {
             return Ok(Found::Unopened);
         };
-        // What a last packet reports as lost was lost before its end.
+        // Losses that a last packet reports happened before its end.
         if page_of(self.position(cpu)) == page
             && Packet::parse(bytes.as_slice()).is_ok_and(|packet| packet.end_ns < now)
         {

@@ -26,23 +26,23 @@ use kestrel_trace::packet::PAGE;
 /// Byte offsets in the control pages.
 pub mod offset {
     /// `u64`: next byte to write.
-    pub const POSITION: u32 = 0;
+    pub(crate) const POSITION: u32 = 0;
     /// `u64`, ns: time of the newest attempt to reserve, written before it.
-    pub const ANNOUNCED: u32 = 8;
+    pub(crate) const ANNOUNCED: u32 = 8;
     /// `u64`: records lost.
     pub const LOST: u32 = 16;
     /// `u64`, ns: time of the newest reservation, written after it.
     pub const RESERVED: u32 = 24;
     /// `u64`: a reader that acts on each record has acted on everything before it.
-    pub const ACKNOWLEDGED: u32 = 32;
+    pub(crate) const ACKNOWLEDGED: u32 = 32;
     /// `u64`: 0, or the offset in the region of the page whose committed word a writer is changing without a lock.
-    pub const ADDING: u32 = 40;
+    pub(crate) const ADDING: u32 = 40;
     /// `u64`: what those that interrupted that writer have to add to the word.
     pub const LEFT: u32 = 48;
     /// `u64`: of the records lost, those that came while the buffer was frozen.
     pub const FROZEN: u32 = 56;
     /// `u64`: everything before it has been read.
-    pub const CONSUMED: u32 = 64;
+    pub(crate) const CONSUMED: u32 = 64;
     /// `u64`: records lost that a reader has reported.
     pub const REPORTED: u32 = 72;
     /// `u64`: 0, or what wakes a reader that sleeps ([`bell`](super::super::bell)).
@@ -52,7 +52,7 @@ pub mod offset {
 }
 
 /// Bytes of the slack behind the data.
-pub const SLACK: u32 = 2 * PAGE;
+pub(crate) const SLACK: u32 = 2 * PAGE;
 
 /// Bytes of counters per event number: recorded, lost.
 pub const COUNTER: u32 = 16;
@@ -123,7 +123,7 @@ impl Geometry {
 
     /// Mask that programs apply to an event number, which it leaves as it is: the bound that the verifier sees. A comparison would not do, because the verifier
     /// of Linux 6.1 forgets it when the number is kept on the stack. There are counters for all numbers up to the mask.
-    pub fn number_mask(&self) -> u32 {
+    pub(crate) fn number_mask(&self) -> u32 {
         self.events.next_power_of_two() - 1
     }
 

@@ -64,8 +64,8 @@ mod tests {
         };
         assert_eq!(asked(&[]), Ok(vec![0, 2]));
         assert_eq!(asked(&["n"]), Ok(vec![2]));
-        let said = asked(&["m", MESSAGES]).unwrap_err();
-        assert!(said.contains("is the agent's"), "{said}");
+        let message = asked(&["m", MESSAGES]).unwrap_err();
+        assert!(message.contains("is the agent's"), "{message}");
         assert_eq!(
             asked(&["x"]).unwrap_err(),
             "the session has no buffer x; it has m, n"

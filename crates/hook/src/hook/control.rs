@@ -5,14 +5,14 @@
 //! 8      start u64        ns of CLOCK_MONOTONIC when the session was made
 //! 16     uuid [u8;16]     the session's trace
 //! 32     switched u64     ns of CLOCK_REALTIME when a command last changed *active*
-//! 40     to u64           what it changed it to
+//! 40     to u64           the value that it stored
 //! 48     silent u64       not 0: no named probe does anything
 //! 56     armed u64        the generation of the state up to which named probes have their words
 //! 64     per buffer b, 32 bytes each, at most 32 of them:
-//!          0  frozen u64  not 0: it takes nothing
+//!          0  frozen u64  not 0: the buffer takes no records
 //!          8  reset u64   ns: what was recorded before counts as forgotten
 //! 2048   parameters       u64 each, at most 256
-//! 4096   tables           u64 each, at most 512: by its place, what *active* is set to when the table is used
+//! 4096   tables           u64 each, at most 512: by place, the value of *active* while the table is used
 //! 8192   current          u32 per CPU, at most 4096: the number of the buffer that its records go to
 //! 24576  probes           u64 each, at most 4096: low half: a named probe's own number while it is enabled; high half: the slot + 1 of its programs, where
 //!                         they were made anew
@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Name by which programs refer to the control page.
 pub const MAP: &str = "control";
-/// Bytes of it.
+/// Size of the page in bytes.
 pub const SIZE: u32 = 57344;
 const ACTIVE: u32 = 0;
 const START: u32 = 8;
@@ -57,7 +57,7 @@ pub const MAX_PARAMETERS: u32 = 256;
 pub const MAX_TABLES: u32 = 512;
 /// Most named probes of a session.
 pub const MAX_PROBES: u32 = 4096;
-/// The most processors that have a current buffer of their own; a power of two.
+/// Most CPUs that have a current buffer of their own; a power of two.
 pub const MAX_CPUS: u32 = 4096;
 
 /// A table as the active word names it.
@@ -169,7 +169,7 @@ impl Control {
         self.set(ACTIVE, table.0);
     }
 
-    /// Makes a table active by a command, and notes when that was.
+    /// Makes a table active by a command, and notes the time.
     pub fn switch(&self, table: Table) {
         // No time is known until both are written; the table comes first, so that a look at the clock does not delay it.
         self.set(SWITCHED_TO, 0);
@@ -178,18 +178,18 @@ impl Control {
         self.set(SWITCHED_TO, table.0);
     }
 
-    /// When the active table was made so, ns since 1970; `None` where that is not known, because a handler did it.
+    /// Time of the switch to the active table, ns since 1970; `None` where a handler switched.
     pub fn switched(&self) -> Option<u64> {
         let at = self.get(SWITCHED);
         (self.get(SWITCHED_TO) == self.get(ACTIVE)).then_some(at)
     }
 
-    /// When the session was made: ns of `CLOCK_MONOTONIC`.
+    /// Time at which the session was made, ns of `CLOCK_MONOTONIC`.
     pub fn start(&self) -> u64 {
         self.get(START)
     }
 
-    /// Replaces the active table by one that was loaded under its name, if `from` is active; whether it was.
+    /// Replaces the active table by one that was loaded under its name, if `from` is active; returns whether it was.
     pub fn succeed(&self, from: Table, to: Table) -> bool {
         let was = self.exchange(from, to);
         if was && self.get(SWITCHED_TO) == from.0 {
@@ -203,7 +203,7 @@ impl Control {
         Table(self.get(ACTIVE))
     }
 
-    /// Makes `to` active if `from` is; whether it was.
+    /// Makes `to` active if `from` is; returns whether it was.
     pub fn exchange(&self, from: Table, to: Table) -> bool {
         self.word(ACTIVE).is_some_and(|word| {
             word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst)
@@ -211,14 +211,14 @@ impl Control {
         })
     }
 
-    /// Says what `use_table` makes active for the table at a place.
+    /// Sets the table that `use_table` makes active for a place.
     pub fn set_table(&self, place: u32, table: Table) {
         if place < MAX_TABLES {
             self.set(TABLES + place * 8, table.0);
         }
     }
 
-    /// Table that `use_table` makes active for the table at a place.
+    /// Table that `use_table` makes active for a place.
     pub fn table(&self, place: u32) -> Table {
         if place < MAX_TABLES {
             Table(self.get(TABLES + place * 8))
@@ -260,7 +260,7 @@ impl Control {
         }
     }
 
-    /// Lets the named probes work that are enabled themselves, or none: one store.
+    /// Switches all named probes that are enabled by themselves on or off: one store.
     pub fn switch_probes(&self, on: bool) {
         self.set(SILENT, u64::from(!on));
     }
@@ -275,7 +275,7 @@ impl Control {
         self.get(ARMED)
     }
 
-    /// Stores up to which generation of the state named probes have their words.
+    /// Stores the generation of the state up to which named probes have their words.
     pub fn set_armed(&self, generation: u64) {
         self.set(ARMED, generation);
     }
@@ -347,19 +347,19 @@ const fn reset_at(buffer: u32) -> u32 {
 }
 
 /// A word that is not 0 while a buffer is frozen.
-pub fn emit_frozen(b: &mut Builder, buffer: u32) -> Vreg {
+pub(crate) fn emit_frozen(b: &mut Builder, buffer: u32) -> Vreg {
     let word = address(b, frozen_at(buffer));
     b.load(Width::B8, word, 0)
 }
 
 /// Freezes or thaws a buffer.
-pub fn emit_freeze(b: &mut Builder, buffer: u32, frozen: bool) {
+pub(crate) fn emit_freeze(b: &mut Builder, buffer: u32, frozen: bool) {
     let word = address(b, frozen_at(buffer));
     b.store(Width::B8, word, 0, i64::from(frozen));
 }
 
 /// Forgets what a buffer holds.
-pub fn emit_reset(b: &mut Builder, buffer: u32) {
+pub(crate) fn emit_reset(b: &mut Builder, buffer: u32) {
     let now = b.helper(helper::KTIME_GET_NS, &[]);
     let word = address(b, reset_at(buffer));
     b.store(Width::B8, word, 0, now);
@@ -375,13 +375,13 @@ fn current(b: &mut Builder) -> Vreg {
 }
 
 /// The number of the buffer that this CPU's records go to.
-pub fn emit_current(b: &mut Builder) -> Vreg {
+pub(crate) fn emit_current(b: &mut Builder) -> Vreg {
     let word = current(b);
     b.load(Width::B4, word, 0)
 }
 
 /// Sends this CPU's records to a buffer from now on.
-pub fn emit_use_buffer(b: &mut Builder, buffer: u32) {
+pub(crate) fn emit_use_buffer(b: &mut Builder, buffer: u32) {
     let word = current(b);
     b.store(Width::B4, word, 0, i64::from(buffer));
 }
@@ -393,20 +393,20 @@ fn address(b: &mut Builder, at: u32) -> Vreg {
 }
 
 /// The active word: what a hook reads first, once.
-pub fn emit_active(b: &mut Builder) -> Vreg {
+pub(crate) fn emit_active(b: &mut Builder) -> Vreg {
     let word = address(b, ACTIVE);
     b.load(Width::B8, word, 0)
 }
 
-/// Leaves unless a table is active; gives the active word.
-pub fn emit_any_active(b: &mut Builder, skip: BlockId) -> Vreg {
+/// Jumps to `skip` unless a table is active; returns the active word.
+pub(crate) fn emit_any_active(b: &mut Builder, skip: BlockId) -> Vreg {
     let active = emit_active(b);
     b.branch_if(Condition::Equal, active, 0, skip);
     active
 }
 
-/// Leaves unless a named probe is enabled, whichever of its programs are in force.
-pub fn emit_probe(b: &mut Builder, place: u32, number: u32, skip: BlockId) {
+/// Jumps to `skip` unless a named probe is enabled, whichever of its programs are in force.
+pub(crate) fn emit_probe(b: &mut Builder, place: u32, number: u32, skip: BlockId) {
     // The low half comes first.
     let word = address(b, probe_at(place));
     let own = b.load(Width::B4, word, 0);
@@ -414,23 +414,23 @@ pub fn emit_probe(b: &mut Builder, place: u32, number: u32, skip: BlockId) {
 }
 
 /// A named probe's word: what its hooks read first, once.
-pub fn emit_probe_word(b: &mut Builder, place: u32) -> Vreg {
+pub(crate) fn emit_probe_word(b: &mut Builder, place: u32) -> Vreg {
     let word = address(b, probe_at(place));
     b.load(Width::B8, word, 0)
 }
 
-/// Leaves where all named probes are switched off.
-pub fn emit_probes_on(b: &mut Builder, skip: BlockId) {
+/// Jumps to `skip` where all named probes are switched off.
+pub(crate) fn emit_probes_on(b: &mut Builder, skip: BlockId) {
     let silent = address(b, SILENT);
     let silent = b.load(Width::B8, silent, 0);
     b.branch_if(Condition::NotEqual, silent, 0, skip);
 }
 
 /// Makes the table at a place active.
-pub fn emit_use_table(b: &mut Builder, place: u32) {
+pub(crate) fn emit_use_table(b: &mut Builder, place: u32) {
     let word = address(b, TABLES + place * 8);
     let table = b.load(Width::B8, word, 0);
-    // An event switched it, and no command: the time of the switch is not kept, even where a handler returns to the table that a command chose.
+    // A handler switches, not a command: the time of the switch is not kept, even where it returns to the table that a command chose.
     let by_command = address(b, SWITCHED_TO);
     b.store(Width::B8, by_command, 0, 0);
     let active = address(b, ACTIVE);
@@ -438,7 +438,7 @@ pub fn emit_use_table(b: &mut Builder, place: u32) {
 }
 
 /// Masks all events of the session from the next one on.
-pub fn emit_deactivate(b: &mut Builder) {
+pub(crate) fn emit_deactivate(b: &mut Builder) {
     let active = address(b, ACTIVE);
     b.store(Width::B8, active, 0, 0);
 }
@@ -449,13 +449,13 @@ pub const fn parameter_at(index: u32) -> u32 {
 }
 
 /// A parameter's value.
-pub fn emit_parameter(b: &mut Builder, index: u32) -> Vreg {
+pub(crate) fn emit_parameter(b: &mut Builder, index: u32) -> Vreg {
     let word = address(b, parameter_at(index));
     b.load(Width::B8, word, 0)
 }
 
-/// When the session was made, for `elapsed`.
-pub fn emit_start(b: &mut Builder) -> Vreg {
+/// Time at which the session was made, for `elapsed`.
+pub(crate) fn emit_start(b: &mut Builder) -> Vreg {
     let word = address(b, START);
     b.load(Width::B8, word, 0)
 }

@@ -141,7 +141,7 @@ fn word(b: &mut Builder, thread: Vreg, half: u32) -> Vreg {
 }
 
 /// Emits 1 where the thread is followed, else 0.
-pub fn emit_is_followed(b: &mut Builder, thread: Vreg) -> Vreg {
+pub(crate) fn emit_is_followed(b: &mut Builder, thread: Vreg) -> Vreg {
     let word = word(b, thread, NOW);
     let word = b.load(Width::B8, word, 0);
     let bit = b.and(thread, 63);
@@ -150,7 +150,7 @@ pub fn emit_is_followed(b: &mut Builder, thread: Vreg) -> Vreg {
 }
 
 /// Emits a jump to `skip` unless the current thread is followed.
-pub fn emit_admit(b: &mut Builder, skip: BlockId) {
+pub(crate) fn emit_admit(b: &mut Builder, skip: BlockId) {
     let current = tid(b);
     let followed = emit_is_followed(b, current);
     b.branch_if(Condition::Equal, followed, 0, skip);

@@ -50,7 +50,7 @@ pub struct RelayedHandler {
 }
 
 impl Relay {
-    /// Key that tells its words from those of others.
+    /// Key of its words, different from those of others.
     fn key(self) -> i64 {
         (i64::from(self.from) << 8 | i64::from(self.channel)) << 32
     }

@@ -95,7 +95,7 @@ const NEAR: i64 = 8192;
 
 /// The program that ran last, in a mark.
 const RAN: i64 = 7;
-/// How often the thread had been switched out.
+/// Number of times that the thread had been switched out.
 const SWITCHES_SHIFT: i64 = 3;
 const SWITCHES: i64 = 0xff;
 /// The number of the hit among its stack's.
@@ -110,7 +110,7 @@ const LOW: i64 = 22;
 const HIGH: i64 = LOW - 3;
 /// Ticks of the clock of marks, as a shift of jiffies: a quarter of a second to 2.56 s.
 const CLOCK: i64 = 8;
-/// No hit takes as long as so many ticks, a thread's preemption between two of its programs included.
+/// Upper bound of a hit's duration, in ticks, a thread's preemption between two of its programs included.
 const OLD: i64 = 32;
 /// Spreads addresses (2^64 divided by the golden ratio).
 const SPREAD: i64 = 0x9e37_79b9_7f4a_7c15_u64 as i64;
@@ -304,7 +304,7 @@ impl Cells {
                 break;
             }
             let (over, next) = (b.block(), b.block());
-            // What is newest is to be read after the mark.
+            // The newest value is to be read after the mark.
             b.compare_exchange(Width::B8, self.pair, cell as i16 * 8, held, held);
             branch_over(b, held, over, next);
             b.switch_to(over);

@@ -40,7 +40,7 @@ pub struct TableFile {
     pub max_map_keys: Option<u32>,
     /// Warnings, with which the file can be used.
     pub warnings: Vec<Diagnostic>,
-    /// What another user could change about the file that it was read from; none where only root and the caller can, and of a text that the caller gives.
+    /// Objection to the file that it was read from: another user could change it; none where only root and the caller can, and of a text that the caller gives.
     pub objection: Option<Objection>,
 }
 
@@ -55,7 +55,7 @@ pub struct BufferSpec {
     pub mode: Mode,
     /// The process whose records go to it, if it belongs to one.
     pub process: Option<Owner>,
-    /// Its place in the text; empty for the default buffer.
+    /// Place of the buffer in the text; empty for the default buffer.
     pub span: Span,
 }
 

@@ -312,7 +312,7 @@ fn size(buffer: &mut BufferSpec, value: &Expr) -> Result<Option<Diagnostic>, Dia
     }))
 }
 
-/// What may stand after `mode =`.
+/// Words that may stand after `mode =`.
 const MODES: &[(&str, Mode)] = &[("overwrite", Mode::Overwrite), ("stream", Mode::Stream)];
 
 fn mode(buffer: &mut BufferSpec, value: &Expr) -> Result<Option<Diagnostic>, Diagnostic> {

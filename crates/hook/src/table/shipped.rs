@@ -11,7 +11,7 @@ use std::path::Path;
 pub struct Shipped {
     /// Name under which it is asked for.
     pub name: &'static str,
-    /// Its purpose: the first line of its text.
+    /// Purpose of the file: the first line of its text.
     pub about: &'static str,
     /// The text of the file.
     pub text: &'static str,
@@ -86,26 +86,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_says_first_what_it_is_for_and_is_right_by_itself() {
+    fn each_begins_with_its_purpose_and_is_valid_by_itself() {
         for shipped in SHIPPED {
             let first = shipped.text.lines().next().unwrap();
-            let said = first
+            let message = first
                 .trim_start_matches("//")
                 .trim()
                 .trim_end_matches('.')
                 .to_lowercase();
-            assert_eq!(said, shipped.about.to_lowercase(), "{}", shipped.name);
+            assert_eq!(message, shipped.about.to_lowercase(), "{}", shipped.name);
             TableFile::parse(shipped.text, shipped.name).unwrap();
         }
     }
 
     #[test]
-    fn a_bare_word_is_a_shipped_one_and_what_is_near_is_said() {
-        let said = |name: &str| open(name).unwrap_err().to_string();
+    fn a_bare_word_is_a_shipped_file_and_similar_names_are_suggested() {
+        let message = |name: &str| open(name).unwrap_err().to_string();
         assert!(
-            said("fligt").ends_with("did you mean flight?"),
+            message("fligt").ends_with("did you mean flight?"),
             "{}",
-            said("fligt")
+            message("fligt")
         );
         assert!(matches!(
             open("Cargo"),

@@ -15,7 +15,7 @@ fn bench(bell: Bell) -> (Bench, MapRef, Recorder) {
     (bench, map, program)
 }
 
-/// How often the bell rang while so many records were written.
+/// Number of times that the bell rang while records were written.
 fn rings(bench: &mut Bench, map: MapRef, program: &Recorder, records: u64) -> usize {
     for i in 0..records {
         program.run(&mut bench.machine, i, 0);

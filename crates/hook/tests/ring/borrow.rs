@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// So many records.
+    /// Write this number of records.
     Record(u8),
     /// The whole pages go to the file; the log's writer may be killed before it says so in the ring.
     Pages { killed: bool },
@@ -61,7 +61,7 @@ fn pages<M: Memory>(ring: &Ring<M>, dies: bool, events: &EventTable, file: &mut 
     }
 }
 
-/// What the next writer does first: says in the ring what is on file, as the number of the last packet has it.
+/// The first step of the next writer: it notes in the ring what is on file, as the number of the last packet has it.
 fn catch_up<M: Memory>(ring: &Ring<M>, file: &[u8]) {
     let Some(last) = file.chunks(PAGE as usize).next_back() else {
         return;

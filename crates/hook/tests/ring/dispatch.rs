@@ -256,7 +256,7 @@ fn a_process_has_a_buffer_of_its_own() {
 }
 
 #[test]
-fn a_frozen_buffer_counts_what_it_does_not_take() {
+fn a_frozen_buffer_counts_refused_records() {
     let mut bench = Bench::new(all());
     let current = bench.recorder(&Destination::Current, 1, false);
     let other = bench.recorder(&Destination::Buffer("rest".to_owned()), 2, false);

@@ -22,7 +22,7 @@ struct Programs {
     large: Recorder,
     filler: Recorder,
     variable: Recorder,
-    /// What is interrupted: the kernel never runs a program on a CPU where it is running already, so these are in no interrupt.
+    /// The interrupted program: the kernel never runs a program on a CPU where it is running already, so these are in no interrupt.
     outer: Recorder,
     outer_variable: Recorder,
 }
@@ -83,9 +83,9 @@ impl Programs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Clock {
     Steady,
-    /// It lags behind while the interrupt lasts.
+    /// The clock lags behind while the interrupt lasts.
     Behind,
-    /// It runs ahead while the interrupt lasts, and then is set back.
+    /// The clock runs ahead while the interrupt lasts, and then is set back.
     Ahead,
 }
 

@@ -13,7 +13,7 @@ use kestrel_trace::packet::HEADER;
 use proptest::prelude::*;
 use std::ops::ControlFlow;
 
-/// What a live view and a trace have seen.
+/// Records that a live view and a trace have seen.
 #[derive(Debug, Default)]
 struct Seen {
     live: Vec<Got>,
@@ -64,7 +64,7 @@ fn peek(ring: &Ring<Window>, cursor: &mut Cursor, now: u64, table: &EventTable, 
     ring.follow(cursor, Policy::Tail, now, &mut take).unwrap();
 }
 
-/// What happens before an instruction of the outermost writer.
+/// A step before an instruction of the outermost writer.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Look,
@@ -439,7 +439,7 @@ fn an_overwriting_ring_waits_for_an_unfinished_record() {
 /// The same, the page having been opened by one and left by another, neither of which has said so yet: the ring comes round to what
 /// looks like the page's last use.
 #[test]
-fn an_overwriting_ring_waits_for_whoever_opened_a_page() {
+fn an_overwriting_ring_waits_for_the_writer_that_opened_a_page() {
     let constant = [(1, 2000), (2, 2400), (3, 2400)];
     let geometry = Bench::new(Mode::Overwrite, 4, &constant).geometry;
     let opener = Recorder::new(geometry, 1, Shape::Constant(2000));

@@ -33,7 +33,7 @@ fn payloads(contents: &Contents) -> Vec<u64> {
 }
 
 #[test]
-fn a_copy_is_what_a_reader_would_get_and_takes_nothing() {
+fn a_copy_equals_a_readers_pages_and_consumes_nothing() {
     for mode in [Mode::Stream, Mode::Overwrite] {
         for count in [0, 1, 5, 60, 100, 101, 500] {
             let mut bench = Bench::new(mode, 4, &[(1, 136)]);

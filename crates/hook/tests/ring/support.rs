@@ -32,16 +32,16 @@ pub const VARIABLE: u16 = 7;
 /// Another one.
 pub const OTHER_VARIABLE: u16 = 6;
 
-/// What a record program writes.
+/// Size and form of the records that a program writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// So many bytes.
+    /// Records of this number of bytes.
     Constant(u32),
     /// As many as the second word of the context says, at most 2040.
     Variable,
 }
 
-/// What writers do between two accesses of the reader.
+/// The writers' work between two accesses of the reader.
 type Meanwhile = Box<dyn FnMut(&mut Machine)>;
 
 /// The memory of a machine that is lent to the reader while it reads.
@@ -419,7 +419,7 @@ pub struct Got {
     pub size: u32,
 }
 
-/// What pages hold, and what is missing between them.
+/// Contents of pages, and the gaps between them.
 #[derive(Debug, Default)]
 pub struct Contents {
     pub records: Vec<Got>,
@@ -486,7 +486,7 @@ pub fn contents(table: &EventTable, pages: &[u8]) -> Contents {
     all
 }
 
-/// What was tried: numbers by payload, each payload once.
+/// Attempts to write: numbers by payload, each payload once.
 #[derive(Clone, Debug, Default)]
 pub struct Attempts {
     numbers: HashMap<u64, u16>,
@@ -500,7 +500,7 @@ impl Attempts {
         payload
     }
 
-    /// How many of an event number.
+    /// Number of attempts of an event number.
     pub fn of(&self, number: u16) -> u64 {
         self.numbers.values().filter(|n| **n == number).count() as u64
     }

@@ -35,7 +35,7 @@ fn thousands_of_records_come_back_as_they_went_in() {
     let pages = bench.rest();
     let got = contents(&bench.table, &pages);
     // Each look at the clock takes 10 ns, and one that finds no room in its page looks again.
-    let told = |(number, payload, at, size): &(u16, u64, u64, u32), time: u64| {
+    let with_time = |(number, payload, at, size): &(u16, u64, u64, u32), time: u64| {
         (*number, *payload, time.clamp(*at, at + 10), *size)
     };
     let got: Vec<_> = got
@@ -46,14 +46,14 @@ fn thousands_of_records_come_back_as_they_went_in() {
     let expected: Vec<_> = expected
         .iter()
         .zip(&got)
-        .map(|(one, got)| told(one, got.2))
+        .map(|(one, got)| with_time(one, got.2))
         .collect();
     assert_eq!(got.len(), 3000);
     assert_eq!(got, expected);
 }
 
 #[test]
-fn a_page_is_sealed_with_what_it_holds() {
+fn a_page_is_sealed_with_its_records() {
     let mut bench = Bench::new(Mode::Stream, 4, &[(1, 1000)]);
     let program = bench.recorder(1, Shape::Constant(1000));
     for i in 0..9 {
@@ -204,7 +204,7 @@ fn each_cpu_has_a_ring_of_its_own() {
     }
 }
 
-/// What is lent where it lies is what a copy would have been, run by run; what was not taken comes again.
+/// Pages lent in place equal those that a copy would have been, run by run; those not taken come again.
 #[test]
 fn pages_are_lent_as_they_would_be_copied() {
     let rings = || Bench::new(Mode::Stream, 32, &[(1, 1000)]);

@@ -27,7 +27,7 @@ pub enum KprobeTargets<'a> {
 pub struct KprobeMulti<'a> {
     /// The functions that are probed.
     pub targets: KprobeTargets<'a>,
-    /// What `bpf_get_attach_cookie` answers in each; empty for none.
+    /// Attach cookies (`bpf_get_attach_cookie`), one for each; empty for none.
     pub cookies: &'a [u64],
     /// Probe their return instead of their entry.
     pub at_return: bool,
@@ -352,7 +352,7 @@ pub struct LinkInfo {
     pub kind: LinkType,
     /// Number of its program.
     pub program: u32,
-    /// What the link is attached to.
+    /// Target of the link.
     pub detail: LinkDetail,
 }
 

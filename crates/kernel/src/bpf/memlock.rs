@@ -2,7 +2,7 @@
 
 use crate::error::Errno;
 
-/// Makes an attempt; if it is refused with `EPERM`, once more without that limit. The limit is lifted for good if that helped, else put back.
+/// Calls `attempt`; if it is refused with `EPERM`, once more without that limit. The limit is lifted for good if that helped, else restored.
 pub(super) fn attempt<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     match attempt() {
         Err(Errno::EPERM) => {}

@@ -137,7 +137,7 @@ pub const MAP_PROGRAM_READ_ONLY: u32 = 1 << 7;
 pub const MAP_MMAPABLE: u32 = 1 << 10;
 
 /// `BPF_ANY`: make it or replace it.
-pub const UPDATE_ANY: u64 = 0;
+pub(crate) const UPDATE_ANY: u64 = 0;
 
 /// `BPF_F_SLEEPABLE`: a program that may fault pages in.
 pub const PROGRAM_SLEEPABLE: u32 = 1 << 4;

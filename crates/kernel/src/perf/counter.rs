@@ -82,7 +82,7 @@ pub struct Counter {
     pub config2: u64,
     /// The counter's name in perf.
     pub name: Cow<'static, str>,
-    /// What is watched, where it is a watchpoint: [`Breakpoint::access`].
+    /// Accesses that are watched, where it is a watchpoint: [`Breakpoint::access`].
     #[serde(default)]
     pub access: u32,
     /// Whether it counts nanoseconds.

@@ -69,7 +69,7 @@ pub struct UprobePlace {
     pub offset: u64,
     /// Where in the file a USDT probe's counter of listeners lies, which the kernel raises in each process that runs the file; 0 for none.
     pub semaphore: u64,
-    /// What `bpf_get_attach_cookie` answers there.
+    /// Attach cookie of the program (`bpf_get_attach_cookie`).
     pub cookie: u64,
 }
 
@@ -96,7 +96,7 @@ impl fmt::Display for PerfEvent {
 impl PerfEvent {
     /// A tracepoint, or a dynamic event of tracefs, by the number in its `id` file. `what` is its name for messages.
     ///
-    /// It counts and takes no samples: a BPF program runs at each hit all the same, and some tracepoints may not be sampled
+    /// Opens a counter without samples: a BPF program runs at each hit all the same, and some tracepoints may not be sampled
     /// (`irq_vectors:irq_work_exit` answers `EPERM`, `TRACE_EVENT_PERF_PERM` of the kernel's `asm/trace/irq_vectors.h`).
     ///
     /// # Errors
@@ -275,7 +275,7 @@ impl PerfEvent {
         self.enable()
     }
 
-    /// How many records of an event of [`PerfEvent::output`] found no room in its ring, where the kernel counts them (Linux 6.0).
+    /// Number of records of an event of [`PerfEvent::output`] that had no room in its ring, where the kernel counts them (Linux 6.0).
     ///
     /// # Errors
     /// [`Error::System`].

@@ -126,7 +126,7 @@ impl SideBand {
     }
 }
 
-/// What is asked for: code that is mapped, of which a reader wants to know at once (one byte is enough to wake it), and everything else.
+/// Events that are asked for: code that is mapped, of which a reader wants to know at once (one byte is enough to wake it), and everything else.
 const CODE: u64 = FLAGS.mmap | FLAGS.mmap2 | FLAGS.watermark;
 const TASKS: u64 = FLAGS.comm | FLAGS.comm_exec | FLAGS.task;
 

@@ -46,7 +46,7 @@ pub fn close_in_background(files: Vec<OwnedFd>, lock: Option<OwnedFd>) -> Result
             break;
         }
     }
-    // The child still holds these files, so these closes do not wait for RCU; the end of file on `write`, which is closed last, tells it to start.
+    // The child still holds these files, so these closes do not wait for RCU; the end of file on `write`, which is closed last, is the signal to start.
     drop(read);
     drop(files);
     drop(write);
@@ -120,7 +120,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn whoever_shares_the_turn_comes_first() {
+    fn holders_of_the_shared_turn_come_first() {
         let place = tempfile::tempdir().unwrap();
         let open = || std::fs::File::open(place.path()).unwrap();
         let first = open();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_by_somebody_else() {
+    fn closed_by_another_process() {
         let (mut reader, writer) = std::io::pipe().unwrap();
         close_in_background(vec![writer.into()], None).unwrap();
         // The end comes only when the other process has closed its copy, too.

@@ -30,12 +30,12 @@ impl PausedCommand {
     pub fn start(mut command: Command) -> Result<Self> {
         let program = command.get_program().to_string_lossy().into_owned();
         let failed = |errno: Errno| Error::system("start", program.clone(), errno);
-        let (told, tell) = pipe().map_err(failed)?;
+        let (pid_reader, pid_writer) = pipe().map_err(failed)?;
         let (wait, release) = pipe().map_err(failed)?;
         // Descriptors are borrowed as numbers: the child works on its own copies, and the hook runs while all four are open there.
         let numbers = [
-            told.as_raw_fd(),
-            tell.as_raw_fd(),
+            pid_reader.as_raw_fd(),
+            pid_writer.as_raw_fd(),
             wait.as_raw_fd(),
             release.as_raw_fd(),
         ];
@@ -47,7 +47,7 @@ impl PausedCommand {
             .spawn(move || {
                 let child = command.spawn();
                 // The parent's copies of the child's ends: `tell` so that a fork that failed ends the wait for the process id.
-                drop((tell, wait));
+                drop((pid_writer, wait));
                 let pid = child.as_ref().ok().map(Child::id);
                 // Where the caller has gone the child has no owner any more.
                 _ = send.send(child);
@@ -63,7 +63,7 @@ impl PausedCommand {
             started: Some(started),
         };
         let mut pid = [0; 4];
-        match read(told.as_raw_fd(), &mut pid) {
+        match read(pid_reader.as_raw_fd(), &mut pid) {
             Ok(4) => {
                 held.pid = u32::from_ne_bytes(pid);
                 Ok(held)
@@ -145,16 +145,16 @@ fn waited(pid: u32, options: c_int) -> std::result::Result<bool, Errno> {
 }
 
 /// Main function of the child between fork and exec.
-fn hold([told, tell, wait, release]: [RawFd; 4]) -> io::Result<()> {
-    // SAFETY: system calls without memory of ours; `told` and `release` are the child's copies of what only the parent uses. Its copy of
+fn hold([pid_reader, pid_writer, wait, release]: [RawFd; 4]) -> io::Result<()> {
+    // SAFETY: system calls without memory of ours; `pid_reader` and `release` are the child's copies of what only the parent uses. Its copy of
     // `release` must go, or the end of the parent would not end the wait.
     let pid = unsafe {
-        libc::close(told);
+        libc::close(pid_reader);
         libc::close(release);
         libc::getpid()
     };
     let raw = |errno: Errno| io::Error::from_raw_os_error(errno.0);
-    write(tell, &pid.to_ne_bytes()).map_err(raw)?;
+    write(pid_writer, &pid.to_ne_bytes()).map_err(raw)?;
     match read(wait, &mut [0]) {
         Ok(1) => Ok(()),
         Ok(_) => Err(io::Error::from_raw_os_error(libc::ECANCELED)),
@@ -267,7 +267,7 @@ mod tests {
         let held = PausedCommand::start(shell("echo ran")).unwrap();
         let pid = held.pid();
         // One that no handler catches that another test of this process may have installed, which the child would have, too.
-        // SAFETY: a signal to a child that nobody has reaped.
+        // SAFETY: a signal to a child that is not reaped yet.
         assert_eq!(unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) }, 0);
         // Its end of the pipe goes with it.
         let stat = format!("/proc/{pid}/stat");

@@ -32,7 +32,7 @@ pub fn pin_to_cpu(cpu: u32) -> Result<()> {
     }
 }
 
-/// Sets the calling thread's niceness: -20 (goes first) to 19 (goes last).
+/// Sets the calling thread's niceness: -20 (highest priority) to 19 (lowest).
 ///
 /// # Errors
 /// [`Error::System`]: `EACCES` for a lower value without CAP_SYS_NICE.

@@ -1,4 +1,4 @@
-//! The kernel's clocks and how far apart they are; time stamps in traces are `CLOCK_MONOTONIC` (`bpf_ktime_get_ns`).
+//! The kernel's clocks and their offsets; time stamps in traces are `CLOCK_MONOTONIC` (`bpf_ktime_get_ns`).
 
 /// Two clocks read together, to turn a monotonic time into a date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,12 +7,12 @@ pub struct ClockPair {
     pub monotonic: u64,
     /// Nanoseconds of `CLOCK_REALTIME`: since 1970-01-01 UTC.
     pub realtime: u64,
-    /// How far the two may have been read apart: nanoseconds.
+    /// Longest time between the two readings, ns.
     pub uncertainty: u64,
 }
 
 impl ClockPair {
-    /// Reads both, several times, and keeps the pair read closest together.
+    /// Reads both clocks several times, and keeps the pair read closest together.
     pub fn now() -> Self {
         let read = || {
             let before = read(libc::CLOCK_MONOTONIC);

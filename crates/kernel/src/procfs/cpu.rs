@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_the_kernel_does_not_write() {
+    fn refuses_other_texts_than_the_kernels() {
         for text in ["x", "3-1", "0-", "-", "0-4294967295", "1,,x"] {
             assert!(CpuList::parse(text).is_err(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! Identities of processes, as they stand in the names of what would outlive them in tracefs: who finds such a name later can tell whether its process is gone.
+//! Identities of processes, as in names of events and instances of tracefs that outlive them: whoever finds one later sees whether its process is gone.
 
 use super::task::start_time;
 use crate::error::Result;
@@ -6,16 +6,16 @@ use crate::host::Host;
 use std::fmt;
 use std::str::FromStr;
 
-/// Number of a process and when it began, written `PID_START`: the number alone may be another process's by now.
+/// Number and start time of a process, written `PID_START`: the number alone may be another process's by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessIdentity {
     pid: u32,
-    /// In clock ticks since boot.
+    /// Start time in clock ticks since boot.
     start: u64,
 }
 
 impl ProcessIdentity {
-    /// That of this process.
+    /// The identity of this process.
     ///
     /// # Errors
     /// As [`start_time`].

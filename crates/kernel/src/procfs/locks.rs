@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_holds_a_file_is_found_and_who_waits_is_not() {
+    fn holders_of_a_lock_are_found_and_waiters_are_not() {
         let text = "1: POSIX  ADVISORY  WRITE 7 00:2a:56 0 EOF\n\
                     2: FLOCK  ADVISORY  WRITE 1234 00:2a:56 0 EOF\n\
                     2: -> FLOCK  ADVISORY  WRITE 99 00:2a:57 0 EOF\n\
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_holds_what_it_locked() {
+    fn this_process_holds_its_locks() {
         let directory = tempfile::tempdir().unwrap();
         let file = std::fs::File::open(directory.path()).unwrap();
         assert_eq!(holder(&Host::default(), directory.path()), None);

@@ -23,7 +23,7 @@ pub fn kernel_version(host: &Host) -> Result<String> {
 }
 
 /// The version that a kernel compares with what kprobe programs declare (`LINUX_VERSION_CODE`, before 5.0). Distributions write into the release
-/// what they patched: Debian tells the true number in the version line, Ubuntu in a file of its own.
+/// what they patched: Debian states the true number in the version line, Ubuntu in a file of its own.
 ///
 /// # Errors
 /// [`Error::System`], or [`Error::Format`] if no number is found.
@@ -153,7 +153,7 @@ fn last_frame(zones: &str) -> Option<u64> {
 /// Lockdown level of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lockdown {
-    /// Not at all, or the kernel knows no lockdown.
+    /// No lockdown, or the kernel knows none.
     Off,
     /// User space may not change the kernel: BPF may read, not write user memory.
     Integrity,

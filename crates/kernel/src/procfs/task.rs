@@ -134,7 +134,7 @@ pub struct Mapped {
     pub start: u64,
     /// One past the last address.
     pub end: u64,
-    /// What the process may do there.
+    /// Permissions of the mapping.
     pub permissions: Permissions,
     /// Where in the file it begins: bytes.
     pub offset: u64,

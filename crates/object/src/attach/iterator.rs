@@ -1,6 +1,6 @@
 //! Iterators: over everything of a kind, over one map, one cgroup with all below it, or one process.
 //!
-//! What is walked stands behind the program's name: `dump=map:NAME` (of the object, or the path of a pin), `cgroup:PATH`, `task:PID`. An iterator over
+//! The objects to walk stand behind the program's name: `dump=map:NAME` (of the object, or the path of a pin), `cgroup:PATH`, `task:PID`. An iterator over
 //! the entries of a map that is given none walks the first of the object's maps whose entries have what it reads; one over cgroups all of them.
 
 use super::request::{AttachRequest, Binding};
@@ -55,7 +55,7 @@ pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: Progr
                 .map_err(|_| request.wrong(format!("`{pid}` is not the number of a process")))?;
             Link::iterator(program, &IteratorScope::Process(pid))?
         }
-        (IteratorRange::All, said) if OF_MAPS.contains(&said) => over_some_map(request, program)?,
+        (IteratorRange::All, target) if OF_MAPS.contains(&target) => over_some_map(request, program)?,
         (IteratorRange::All, "cgroup") => over_cgroup(request, program, CGROUPS)?,
         (IteratorRange::All, _) => return tracing::attach(request, program, kind),
     };

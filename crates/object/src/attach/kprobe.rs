@@ -164,7 +164,7 @@ fn explain(request: &AttachRequest<'_>, error: Error, function: &str, offset: u6
     }
 }
 
-/// What `perf_event_set_bpf_prog` and `perf_event_attach_bpf_prog` answer EINVAL for (kernel/events/core.c, kernel/trace/bpf_trace.c of 6.1 to 7.2), where
+/// The reason why `perf_event_set_bpf_prog` and `perf_event_attach_bpf_prog` answer EINVAL (kernel/events/core.c, kernel/trace/bpf_trace.c of 6.1 to 7.2), where
 /// the type is right.
 const REFUSED_PROGRAM: &str = "it writes its context (struct pt_regs), which newer kernels refuse here, or it overrides what the function returns \
 (bpf_override_return) and is not at the beginning of one that the kernel marks for that; the kernel does not say which";

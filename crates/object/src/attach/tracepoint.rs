@@ -7,7 +7,7 @@ use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 
-/// `sched/sched_switch`, or as people write it elsewhere, `sched:sched_switch`.
+/// Group and name of the target: `sched/sched_switch`, or `sched:sched_switch`.
 fn split<'r>(request: &'r AttachRequest<'_>) -> Result<(&'r str, &'r str)> {
     let target = request.target()?;
     target

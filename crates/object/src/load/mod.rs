@@ -84,7 +84,7 @@ impl Object {
 fn load(object: Object) -> Result<Loaded> {
     let wanted = wanted(&object)?;
     let mut loaded = Loaded::empty(object);
-    // What can be known to fail fails before anything is made.
+    // Attachments that are known to fail fail before anything is made.
     let mut bound = Vec::new();
     for program in wanted {
         let target = loaded.target(&program);

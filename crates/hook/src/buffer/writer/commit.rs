@@ -7,7 +7,7 @@ use kestrel_compiler::ir::{Builder, Condition, Vreg, Width};
 use kestrel_compiler::sink::{Reservation, Size};
 use kestrel_trace::packet;
 
-/// How far ahead of a record lies what is read for later ones, in bytes: some tens of records. Together with [`LINES`] it is within the
+/// Distance in bytes from a record to the words that are read for later ones: some tens of records. Together with [`LINES`] it is within the
 /// slack behind the data.
 const AHEAD: u32 = 2048;
 /// Bytes of a cache line.
@@ -17,7 +17,7 @@ const LINES: u32 = 8;
 
 impl RingSink {
     /// Makes a record whole for readers, in whichever ring it was reserved.
-    pub fn emit_commit(b: &mut Builder, reservation: Reservation, alone: bool) {
+    pub(crate) fn emit_commit(b: &mut Builder, reservation: Reservation, alone: bool) {
         let &[region, page, number, ref bell @ ..] = reservation.kept.as_slice() else {
             return;
         };

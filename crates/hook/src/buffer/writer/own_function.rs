@@ -9,7 +9,7 @@ use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg};
 use kestrel_compiler::sink::{Number, Reservation, Size};
 use kestrel_trace::packet::CAPACITY;
 
-/// What an attempt gives that is made apart instead of where the record begins: no record begins at these positions, which are a page's header's.
+/// Results of an attempt that is made in a function of its own instead of where the record begins: no record begins at these positions, which are a page's header's.
 pub(super) mod outcome {
     /// The ring is full.
     pub(in super::super) const FULL: i64 = 0;
@@ -60,7 +60,7 @@ impl RingSink {
                 value: size,
                 max: CAPACITY,
             };
-            // Here, because the verifier comes to the loss on several ways.
+            // Here, because the verifier reaches the loss on several paths.
             let counters = self.counters(b, a.region, number.into());
             self.attempt(b, &a, size, cross);
             b.switch_to(cross);
@@ -116,7 +116,7 @@ impl RingSink {
     }
 
     /// Makes a record whole that was reserved by a call.
-    pub fn commit_apart(&self, b: &mut Builder, reservation: &Reservation, alone: bool) {
+    pub(crate) fn commit_apart(&self, b: &mut Builder, reservation: &Reservation, alone: bool) {
         let &[begin, number] = reservation.kept.as_slice() else {
             return;
         };

@@ -9,7 +9,7 @@ use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Operand, Vr
 use kestrel_compiler::sink::{Number, Size};
 use kestrel_trace::packet::{self, CAPACITY, HEADER, PAGE, SEALED};
 
-/// How often a reservation is tried anew, after the first attempt, which is for a record that fits in its page, before it counts as lost: each failure is one
+/// Number of further attempts of a reservation, after the first attempt, which is for a record that fits in its page, before it counts as lost: each failure is one
 /// nested writer that came first, in a few nanoseconds. The verifier follows every one of them, in every program; the first, which has no loop around it, it follows once.
 const TRIES: i64 = 2;
 

@@ -22,7 +22,7 @@ pub struct RingSink {
     pub geometry: Geometry,
     /// Whether the program has copies, which may run beside it on one CPU.
     pub reentrant: bool,
-    /// What wakes the buffer's reader.
+    /// Bell that wakes the buffer's reader.
     pub bell: Bell,
     /// The part of its code that is a BPF subprogram.
     pub outlined: Outlined,
@@ -38,7 +38,7 @@ pub enum Outlined {
     /// No part of the code.
     #[default]
     None,
-    /// What follows where the first attempt to reserve fails: a record costs no call.
+    /// The slow path, where the first attempt to reserve fails: a record costs no call.
     SlowPath,
     /// All but the record's contents.
     All,
@@ -154,7 +154,7 @@ impl RingSink {
     }
 
     /// Counts a record as lost because the buffer is frozen, and goes to `lost`.
-    pub fn emit_lose_frozen(&self, b: &mut Builder, number: Number, lost: BlockId) {
+    pub(crate) fn emit_lose_frozen(&self, b: &mut Builder, number: Number, lost: BlockId) {
         if is_piece(number) {
             return b.jump(lost);
         }
@@ -177,7 +177,7 @@ impl RingSink {
     }
 
     /// Adds to the commit a look at the ring's bell, whatever wakes its reader.
-    pub fn give_bell(reservation: &mut Reservation) {
+    pub(crate) fn give_bell(reservation: &mut Reservation) {
         reservation.kept.extend(reservation.kept.first().copied());
     }
 

@@ -125,7 +125,7 @@ impl Kernel {
         (0..self.programs.len()).map(word).sum()
     }
 
-    /// What user space takes for missed.
+    /// Number of runs that user space takes for missed.
     fn missed(&self) -> u64 {
         let value = self.machine.value(MapRef(0), &0_u32.to_ne_bytes(), 0);
         self.skipped
@@ -133,7 +133,7 @@ impl Kernel {
     }
 }
 
-/// How many programs a hook may have.
+/// Numbers of programs that a hook may have.
 const COPIES: [u32; 3] = [2, 3, 4];
 
 #[test]
@@ -146,7 +146,7 @@ fn the_first_that_runs_takes_the_hit_and_the_others_leave_it() {
         for sequence in 0..ways.pow(HITS) {
             let mut kernel = Kernel::new(&programs);
             let mut taken = 0_u64;
-            // Who ran last for the hit before: a mark says no more.
+            // The program that ran last for the hit before: a mark says no more.
             let mut last = all;
             for place in 0..HITS {
                 let skipped = sequence / ways.pow(place) % ways;
@@ -217,7 +217,7 @@ fn marks_of_hits_that_are_over_make_room_for_others() {
         }
         kernel.plain(third);
         assert_eq!((kernel.handled(), kernel.missed()), (5, 0), "{copies} programs");
-        // What is newest in its stack may be on its way.
+        // The newest value in its stack may be on its way.
         kernel.plain(second);
         let fourth = kernel.rival(third);
         kernel.plain(third);
@@ -344,7 +344,7 @@ fn hits_that_share_a_cell_are_taken_once_each() {
 }
 
 #[test]
-fn a_mark_that_nobody_frees_goes_with_the_next_hit_at_its_address_or_by_time() {
+fn a_stale_mark_is_freed_by_the_next_hit_at_its_address_or_by_time() {
     for copies in COPIES {
         let mut kernel = Kernel::new(&programs(copies));
         let last = copies as usize - 1;

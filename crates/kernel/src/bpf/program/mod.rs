@@ -38,7 +38,7 @@ pub struct ProgramInfo {
     pub runs: u64,
     /// Nanoseconds spent in those runs.
     pub run_time: u64,
-    /// Events skipped because the program (or one sharing its guard) was already running on that CPU; always counted.
+    /// Events skipped because the program (or one with the same guard) was already running on that CPU; always counted.
     pub recursion_misses: u64,
     /// Instructions the verifier looked at (Linux 5.16 and later, else 0).
     pub verified_insns: u32,
@@ -116,7 +116,7 @@ impl Program {
             (None, function) if !spec.code.callbacks.is_empty() || !spec.code.functions.is_empty() => {
                 Some(own_functions(function.unwrap_or("function0"), spec.code)?)
             }
-            // Only for people, and for programs that are attached to it.
+            // The type id is for people, and for programs that are attached to it.
             (None, Some(function)) => own_functions(function, spec.code).ok(),
             (None, None) => None,
         };
@@ -304,14 +304,14 @@ pub struct TestRun<'a> {
     pub data: &'a [u8],
     /// The context; for raw tracepoints an array of 64-bit arguments.
     pub context: &'a [u8],
-    /// How often; 0 means once, and kinds other than packet programs take only 0.
+    /// Number of runs; 0 means once, and kinds other than packet programs take only 0.
     pub repeat: u32,
 }
 
 /// Result of a test run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRunResult {
-    /// What the program returned.
+    /// Return value of the program.
     pub value: u32,
     /// Nanoseconds per run on average, where the kind is timed.
     pub duration: u32,
@@ -319,7 +319,7 @@ pub struct TestRunResult {
     pub data: Vec<u8>,
 }
 
-/// The types of a program's functions, without which the kernel takes none for a call back or for one to be verified alone, and where each begins.
+/// The types of a program's functions, without which the kernel takes none for a call back or for one to be verified alone, and the offset of each.
 fn own_functions(name: &str, code: &Code) -> Result<(OwnedFd, Vec<u8>)> {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     // The kernel takes up to 127 characters, and no digit at the begin.
@@ -335,7 +335,7 @@ fn own_functions(name: &str, code: &Code) -> Result<(OwnedFd, Vec<u8>)> {
     for (number, begin) in (1..).zip(&code.callbacks) {
         add(*begin, types.function(&format!("{name}_{number}"), int, &[]));
     }
-    // What the program calls itself is verified apart from its callers.
+    // Functions that the program calls are verified by themselves.
     let long = types.int("unsigned long", 8);
     let parameters = ["a", "b", "c", "d", "e"].map(|parameter| (parameter, long));
     for (number, own) in (code.callbacks.len() + 1..).zip(&code.functions) {
@@ -402,7 +402,7 @@ fn map_fd(spec: &ProgramSpec<'_>, map: MapRef) -> Result<i32> {
         })
 }
 
-/// First without a log (unless one is wanted anyway), then with a log that grows until the verifier's words fit.
+/// Loads first without a log (unless one is wanted anyway), then with a log that grows until the verifier's text fits.
 ///
 /// # Safety
 /// All addresses in `argument` must be valid for what the command reads.
@@ -447,7 +447,7 @@ const LOG_START: usize = 128 << 10;
 
 const LOG_MOST: usize = 64 << 20;
 
-/// The verifier gives up with `EAGAIN` when a signal arrives: ask again, a few times.
+/// Loads once, and again a few times where the verifier gives up with `EAGAIN` because a signal arrived.
 ///
 /// # Safety
 /// As [`submit`], the log included.
