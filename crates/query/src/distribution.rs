@@ -87,7 +87,7 @@ impl Distribution {
         })
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -26,7 +26,7 @@ pub struct Groups {
 #[derive(Clone, Debug, Default)]
 struct Table {
     groups: Vec<Group>,
-    /// The places, by what tells the keys from others.
+    /// The places of the groups, by their keys as bytes.
     places: HashMap<Vec<u8>, usize, RandomState>,
     /// The last record's.
     identity: Vec<u8>,

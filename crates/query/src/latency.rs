@@ -38,7 +38,7 @@ pub struct Latencies {
 struct Table {
     by: Option<Keys>,
     rows: Vec<Latency>,
-    /// By pair and what tells the values of `by` from others.
+    /// The places, by pair and by the values of `by` as bytes.
     places: HashMap<Vec<u8>, usize, RandomState>,
     text: Vec<u8>,
 }

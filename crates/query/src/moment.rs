@@ -9,9 +9,9 @@ use std::time::Duration;
 /// A moment as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// So long after the first record.
+    /// A time after the first record.
     Start(Duration),
-    /// So long after another moment: `+1.5`.
+    /// A time after another moment: `+1.5`.
     After(Duration),
     /// Time since boot as lines show it: `@17284.993652`.
     Monotonic(Duration),
@@ -105,7 +105,7 @@ impl Moment {
     pub fn ns(self, clocks: &Clocks, base_ns: u64) -> u64 {
         let wall = |moment: Timestamp| {
             let ns = moment.as_nanosecond() - i128::from(clocks.offset_ns);
-            // What was before the machine started is before all records.
+            // A time before the machine started is before all records.
             u64::try_from(ns).unwrap_or(if ns < 0 { 0 } else { u64::MAX })
         };
         match self {

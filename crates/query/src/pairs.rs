@@ -7,7 +7,7 @@ use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::event_kind;
 use std::collections::BTreeMap;
 
-/// Pairs of events, and how a begin knows its end.
+/// Pairs of events, and the keys that match a begin with its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pairs {
     /// Pairs of a beginning and its end.
@@ -30,7 +30,7 @@ pub(crate) struct Side {
     pub(crate) events: Vec<EventId>,
 }
 
-/// Words of events that begin something, and the same word of the event that ends it.
+/// Words in names of begin events, and the words in names of their end events.
 const WORDS: [(&str, &str); 6] = [
     ("enter", "exit"),
     ("entry", "exit"),
@@ -40,7 +40,7 @@ const WORDS: [(&str, &str); 6] = [
     ("issue", "complete"),
 ];
 
-/// Events that begin something which ends in another thread, or in an interrupt, with the fields by which its end is known where no other key is given.
+/// Begin events whose end is in another thread, or in an interrupt, with their default keys.
 const KEYS: [(&str, &str); 1] = [("block:block_rq_issue", "dev,sector")];
 
 /// Events of a trace by their names.
@@ -104,7 +104,7 @@ impl Pairs {
 }
 
 impl Side {
-    /// Whether its records have fields of these names: handlers choose what they record.
+    /// Whether its records have fields of these names: handlers choose the fields that they record.
     fn keeps(&self, names: &str, events: &[EventClass]) -> bool {
         let mut own = events.iter().filter(|event| self.events.contains(&event.id));
         own.all(|event| {
@@ -159,7 +159,7 @@ fn exchanged(name: &str, from: &str, to: &str) -> Option<String> {
     Some(format!("{}{to}{}", &name[..at], &name[at + from.len()..]))
 }
 
-/// Events that have the same where the patterns have `*`; none where the patterns are others.
+/// Events with the same text in the place of the patterns' `*`; `None` for other patterns.
 fn same_star(begin: &str, end: &str, events: &[EventClass], named: &Named) -> Result<Option<Vec<Pair>>> {
     let star = |text: &str| {
         let (before, after) = text.split_once('*')?;

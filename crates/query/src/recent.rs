@@ -15,7 +15,7 @@ struct Slot {
     place: usize,
 }
 
-/// What a group depends on.
+/// Inputs that a group depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PlaceInputs {
     version: u64,

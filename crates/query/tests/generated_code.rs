@@ -79,7 +79,7 @@ fn event() -> EventClass {
     }
 }
 
-/// What an event carries.
+/// Values of an event.
 #[derive(Clone, Debug)]
 struct World {
     words: [u64; NUMBERS.len()],
@@ -169,7 +169,7 @@ fn as_handler(text: &str) -> String {
     out
 }
 
-/// What generated code records, where the expression passes the checker.
+/// The record of generated code, where the expression passes the checker.
 fn recorded(text: &str, world: &World) -> Option<u64> {
     let (probe, found) = parse_events(&format!("e:x {{ record(value = {}) }}", as_handler(text)));
     assert!(found.is_empty(), "{text}: {found:?}");
@@ -207,7 +207,7 @@ fn kept(value: i64, expected: u64) -> bool {
 
 proptest! {
     #[test]
-    fn a_value_is_what_generated_code_records(text in expressions(), world in worlds()) {
+    fn a_value_equals_that_of_generated_code(text in expressions(), world in worlds()) {
         let event = event();
         let bytes = world.record(&event);
         let measured = Measure::new(&text, [&event]);

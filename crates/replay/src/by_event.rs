@@ -29,7 +29,7 @@ pub(crate) struct OfRecord {
     event: usize,
     /// The number of its call, where that has handlers of its own.
     call: Option<usize>,
-    /// How many there are.
+    /// Number of events.
     pub(crate) count: usize,
 }
 

@@ -40,7 +40,7 @@ impl Side {
         }
     }
 
-    /// What the tracepoint of one call begins with.
+    /// Prefix of the names of one call's tracepoints.
     pub fn prefix(self) -> &'static str {
         match self {
             Self::Entry => "syscalls:sys_enter_",
@@ -114,7 +114,7 @@ impl CallPlaces {
         self.abi
     }
 
-    /// How many of the arguments were recorded; of returns, whether what is returned was.
+    /// Number of recorded arguments; of returns, whether the return value was recorded.
     pub fn words(&self) -> usize {
         self.words.len()
     }

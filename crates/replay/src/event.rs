@@ -21,7 +21,7 @@ pub(crate) struct Unpacking {
 
 /// Arguments that have numbers in the language.
 const MAX_ARGUMENTS: usize = 10;
-/// What a program has of the tail at most: an offset of it is 16 bits.
+/// The greatest length of the tail that a program has: an offset of it is 16 bits.
 const MAX: usize = 0xffff;
 /// Most bytes of memory, as of the language's `buf`.
 const MAX_MEMORY: u32 = 1023;
@@ -68,7 +68,7 @@ pub fn advised<'h>(hint: &'h str, event: &str) -> Option<&'h str> {
     hint.strip_prefix(before)?.strip_suffix(behind)
 }
 
-/// What programs over recordings can do.
+/// Features of programs over recordings.
 pub fn features() -> Features {
     Features {
         probe_read_kernel: true,
@@ -160,7 +160,7 @@ impl Unpacking {
         if self.located.is_empty() {
             return;
         }
-        // What has no room is as empty as the NUL behind the table.
+        // A value that has no room is as empty as the NUL behind the table.
         let table = self.fixed + 4 * self.located.len();
         into.resize(table + 1, 0);
         for (number, &index) in self.located.iter().enumerate() {

@@ -82,7 +82,7 @@ struct Entry {
 /// Threads that are known at once: with more, all are forgotten.
 const MAX_THREADS: usize = 1 << 16;
 
-/// How much of the rest of a text that was cut is forgotten: a path has no more.
+/// Bytes behind a text that was cut that are forgotten: a path has no more.
 const REST: usize = 4096;
 /// Most bytes that are forgotten where a call has a buffer.
 const MAX_FORGOTTEN: u64 = 1 << 16;
@@ -327,7 +327,7 @@ impl Entries {
         self.gap_ns = gap_ns;
     }
 
-    /// How many returns with memory were not paired with the entries before them, because records may be missing between the two.
+    /// Number of returns with memory that were not paired with the entries before them, because records may be missing between the two.
     pub(crate) fn unpaired(&self) -> u64 {
         self.unpaired
     }
@@ -371,7 +371,7 @@ struct RecordWithArguments<'r> {
     signature: Option<&'r Signature>,
     words: [u64; ARGUMENTS],
     is_return: bool,
-    /// What the call returned, where it did.
+    /// Return value of the call, where it returned.
     returned: Option<u64>,
 }
 
@@ -445,7 +445,7 @@ impl<'r> RecordWithArguments<'r> {
         self.kind(place)??.reading()
     }
 
-    /// How many bytes the call has there, where it says so.
+    /// Number of bytes of the call's buffer there, where an argument has it.
     fn length(&self, piece: &Piece) -> Option<u64> {
         if let Pointer::Argument {
             place,

@@ -1,4 +1,4 @@
-//! What a record of a function's entry must have for a handler: the arguments by number, and the memory behind them, as `record(…)` has it.
+//! Fields that a record of a function's entry must have for a handler: the arguments by number, and the memory behind them, as `record(…)` has it.
 //!
 //! A pointer within recorded memory is recorded as an argument that the handler does not use: `arg5` with `mem5` is memory behind a second pointer.
 

@@ -79,7 +79,7 @@ impl Sink for Output {
 
     fn act(&self, _b: &mut Builder, action: &Action) -> Result<(), SinkError> {
         match action {
-            // Who performs the output runs nothing more.
+            // The performer of the output runs nothing more.
             Action::Leave => Ok(()),
             action => Err(SinkError(format!("{action:?} needs a session of tables"))),
         }

@@ -26,7 +26,7 @@ const NO_LINE: u64 = u64::MAX;
 pub(crate) struct RecordedMemory {
     /// By owner and address: the line's place.
     places: HashMap<(Owner, u64), u32, RandomState>,
-    /// How many programs a process had before its own.
+    /// Number of programs that a process had before its own.
     programs: HashMap<u32, u32, RandomState>,
     lines: Vec<Line>,
     /// The line that is asked next whether it makes room.
@@ -36,7 +36,7 @@ pub(crate) struct RecordedMemory {
 #[derive(Debug)]
 struct Line {
     owner: Owner,
-    /// Its address over 64.
+    /// Number of the block: its address over 64.
     number: u64,
     /// A bit for each byte that is known.
     known: u64,
@@ -45,11 +45,11 @@ struct Line {
     bytes: [u8; LINE as usize],
 }
 
-/// Whose memory it is.
+/// The process that memory belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Owner {
     process: u32,
-    /// How many programs the process had before this one.
+    /// Number of programs that the process had before this one.
     program: u32,
 }
 
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(read(&mut memory, 7, 0x1000, 300).len(), 0x3e);
         assert_eq!(read(&mut memory, 7, 0x103e + 139, 4), [0; 0]);
         assert_eq!(read(&mut memory, 7, 0x103e + 140, 300).len(), 300 - 0x3e - 140);
-        // What is not known is forgotten, too.
+        // Unknown memory is forgotten, too.
         memory.forget(8, u64::MAX - 3, 100);
     }
 
@@ -286,7 +286,7 @@ mod tests {
         memory.renew(7);
         assert_eq!(read(&mut memory, 7, 0x1000, 3), [0; 0]);
         memory.write(7, 0x1000, b"new");
-        // Numbers of so many processes do not stay, and nothing of the former program comes back.
+        // Numbers of so many processes are not kept, and nothing of the former program comes back.
         for process in 10..10 + 2 * MAX_PROGRAMS as u32 {
             memory.renew(process);
         }

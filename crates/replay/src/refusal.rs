@@ -57,7 +57,7 @@ pub fn reads_memory(handler: &CheckedProbe) -> bool {
 /// Memory that an expression reads, other than the program's own.
 pub(crate) struct Read<'e> {
     pub(crate) address: &'e Expr,
-    /// Whose it is, where the address does not decide.
+    /// Address space of the memory, where the address does not decide.
     space: Option<Space>,
     what: ReadKind,
 }
@@ -154,7 +154,7 @@ impl Refusals<'_> {
             ),
             (ReadKind::Member, None) => ("the memory at this address".to_owned(), "…".to_owned()),
         };
-        // A function's arguments are told apart by number: memory is read where one was recorded beside it.
+        // A function's arguments are known by number: memory is read where one was recorded beside it.
         let recorded = match self.event {
             Some(event) if event_kind::is_function_entry(&event.kind) => {
                 let number = name.and_then(|name| name.strip_prefix(REGISTER)?.parse::<u8>().ok());
@@ -218,7 +218,7 @@ impl Refusals<'_> {
                     .push(Diagnostic::error(span, "a recording has no parameters"));
             }
             ExprKind::Binary { op, left, .. } => {
-                // One helper gives both numbers; the operation on its result tells which one is asked for.
+                // One helper gives both numbers; the operation on its result decides which one is asked for.
                 if let ExprKind::Intrinsic(Intrinsic::Helper { helper, .. }) = &left.kind
                     && *helper == helper::GET_CURRENT_UID_GID
                 {

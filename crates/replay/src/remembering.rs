@@ -9,17 +9,17 @@ use kestrel_trace::event::EventClass;
 use kestrel_trace::record::Record;
 use std::ops::Range;
 
-/// Whose memory the records of a recording hold.
+/// The memory that the records of a recording hold, by owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// That of processes.
+    /// Memory of processes.
     pub user: bool,
     /// The kernel's.
     pub kernel: bool,
 }
 
 impl Held {
-    /// What the records of these events hold at addresses that are known.
+    /// The memory that the records of these events hold at addresses that are known.
     pub fn of(events: &[EventClass]) -> Self {
         let signatures = Signatures::default();
         let fields = events
@@ -67,7 +67,7 @@ pub(crate) struct Remembering {
     pub(crate) missing: Missing,
 }
 
-/// What is remembered of an event class.
+/// The remembered part of an event class.
 #[derive(Debug, Default)]
 struct Remembered {
     fields: Option<MemoryFields>,
@@ -75,7 +75,7 @@ struct Remembered {
     becomes: Option<Becomes>,
 }
 
-/// What becomes of a process's program where an event without a call's number happens.
+/// The change of a process's program where an event without a call's number happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Becomes {
     /// Another one.
@@ -125,11 +125,11 @@ impl Ends {
     }
 }
 
-/// What a read has found.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Whole,
-    /// So many bytes, and no more.
+    /// This number of bytes, and no more.
     Part(usize),
     Nothing,
 }
@@ -168,7 +168,7 @@ impl Remembering {
         self.entries.set_gap(gap_ns);
     }
 
-    /// How many returns with memory were not paired with their calls' entries because records may be missing between them.
+    /// Number of returns with memory that were not paired with their calls' entries because records may be missing between them.
     pub(crate) fn unpaired(&self) -> u64 {
         self.entries.unpaired()
     }

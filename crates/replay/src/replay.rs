@@ -244,7 +244,7 @@ impl Replay {
         }
     }
 
-    /// How many returns with memory were not paired with the entries of their calls, because records may be missing between them.
+    /// Number of returns with memory that were not paired with the entries of their calls, because records may be missing between them.
     pub fn unpaired(&self) -> u64 {
         self.machine.remembering.as_ref().map_or(0, |it| it.unpaired())
     }
@@ -273,7 +273,7 @@ impl Replay {
     /// Runs the handlers of a record, calling `each` with what each has written.
     ///
     /// # Errors
-    /// What `each` answers, and [`Error`] of a program that does what it must not.
+    /// Errors of `each`, and [`Error`] of a program that does what it must not.
     #[inline]
     pub fn record<E: From<Error>>(
         &mut self,
@@ -350,7 +350,7 @@ impl Replay {
         self.machine.memory.load(address).map_or(0, u64::from_le_bytes)
     }
 
-    /// How many records had no room in one run's output.
+    /// Number of records that had no room in one run's output.
     pub fn lost(&self) -> u64 {
         self.output.map_or(0, |output| {
             self.word(output.wrapping_add_signed(output::LOST.into()))
@@ -427,7 +427,7 @@ impl Replay {
         bytes.map_or_else(|| vec![0; state::ZEROES as usize], <[u8]>::to_vec)
     }
 
-    /// Removes the keys of a map's generations before this one; where this one is `zeroed`, they stay with zero.
+    /// Removes the keys of a map's generations before this one; where this one is `zeroed`, they are kept with zero.
     pub fn sweep(&mut self, name: &str, generation: u64, zeroed: bool) {
         let Some(ty) = self.maps.iter().find(|ty| ty.name == name) else {
             return;

@@ -8,7 +8,7 @@ use kestrel_trace::value::Value;
 /// An event, as much as programs can ask about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// What happened; nothing for the events of the program itself.
+    /// The record that happened; nothing for the events of the program itself.
     pub record: Option<Record<'a>>,
     /// ns of `CLOCK_MONOTONIC`.
     pub time_ns: u64,

@@ -280,7 +280,7 @@ impl Table {
         self.insert_key(memory, bytes)
     }
 
-    /// How many places were ever used: they are numbered from 0.
+    /// Number of places that were ever used: they are numbered from 0.
     pub(crate) fn places(&self) -> u32 {
         match &self.places {
             Places::Array => self.entries,

@@ -135,7 +135,7 @@ fn words(words: &[u64]) -> Vec<u8> {
 struct Program {
     replay: Replay,
     classes: [EventClass; 10],
-    said: Vec<String>,
+    out: Vec<String>,
     time_ns: u64,
 }
 
@@ -183,7 +183,7 @@ impl Program {
             return Self {
                 replay,
                 classes,
-                said: Vec::new(),
+                out: Vec::new(),
                 time_ns: 1,
             };
         }
@@ -204,9 +204,9 @@ impl Program {
             rest: &[],
         };
         self.replay.remember(&record);
-        let said = &mut self.said;
+        let printed = &mut self.out;
         let each = &mut |_: &mut Replay, written: kestrel_replay::RunOutput| -> Result<(), Error> {
-            said.extend(written.records().map(|record| {
+            printed.extend(written.records().map(|record| {
                 let values: Vec<String> = record
                     .fields()
                     .map(|(_, value)| match value {
@@ -222,9 +222,9 @@ impl Program {
     }
 
     fn later(&mut self, pid: u32, address: u64) -> String {
-        self.said.clear();
+        self.out.clear();
         self.record(2, pid, &[("address", &words(&[address]))]);
-        self.said.join("\n")
+        self.out.join("\n")
     }
 }
 
@@ -255,7 +255,7 @@ fn memory_of_records_is_found_later_by_process_and_address() {
         assert!(
             program.later(7, address).contains(text),
             "{address:#x}: {:?}",
-            program.said
+            program.out
         );
     }
     assert_eq!(program.replay.missing(), []);
@@ -264,7 +264,7 @@ fn memory_of_records_is_found_later_by_process_and_address() {
     program.later(7, 0);
     let missing = |all, part| vec![("test:later", Missing { all, part })];
     assert_eq!(program.replay.missing(), missing(1, 0));
-    // What a call fills lies where its entry said, and is no text: its end is not known.
+    // A buffer that a call fills lies where its entry said, and is no text: its end is not known.
     program.record(
         0,
         7,
@@ -316,8 +316,8 @@ fn numbers_are_whole_or_nothing() {
             ("mem1", &[1, 2, 0, 0, 9, 9]),
         ],
     );
-    assert!(program.later(7, ARGV).contains("513"), "{:?}", program.said);
-    assert!(!program.later(7, ARGV + 4).contains("2313"), "{:?}", program.said);
+    assert!(program.later(7, ARGV).contains("513"), "{:?}", program.out);
+    assert!(!program.later(7, ARGV + 4).contains("2313"), "{:?}", program.out);
     assert_eq!(
         program.replay.missing(),
         [("test:later", Missing { all: 1, part: 0 })]
@@ -349,12 +349,12 @@ fn a_buffer_that_could_not_be_read_is_not_read_from_older_memory() {
     let mut program = Program::new(r#"{ printf("<%s>", str(args.address)); }"#);
     for unread in [&b""[..], b"(fault)\0"] {
         write(&mut program, 12, b"older memory");
-        assert!(program.later(7, BUFFER).contains("older"), "{:?}", program.said);
+        assert!(program.later(7, BUFFER).contains("older"), "{:?}", program.out);
         assert!(program.later(7, BUFFER + 6).contains("memory"));
         write(&mut program, 12, unread);
         for address in [BUFFER, BUFFER + 6] {
-            let said = program.later(7, address);
-            assert!(!said.contains("memory"), "{unread:?}: {said}");
+            let printed = program.later(7, address);
+            assert!(!printed.contains("memory"), "{unread:?}: {printed}");
         }
     }
     // A length of 0 says nothing, and what is not there at the return was there at the entry.
@@ -362,11 +362,11 @@ fn a_buffer_that_could_not_be_read_is_not_read_from_older_memory() {
     write(&mut program, 0, b"");
     leave(&mut program, WRITE, 3, b"");
     assert!(program.later(7, BUFFER).contains("new"));
-    // What a call fills is other memory, whether it could be read or not.
+    // A buffer that a call fills is other memory, whether it could be read or not.
     enter(&mut program, READ, [0, BUFFER, 64, 0, 0, 0], &[]);
     assert!(program.later(7, BUFFER).contains("new"));
     leave(&mut program, READ, 2, b"");
-    assert!(!program.later(7, BUFFER).contains("new"), "{:?}", program.said);
+    assert!(!program.later(7, BUFFER).contains("new"), "{:?}", program.out);
 }
 
 #[test]
@@ -380,18 +380,18 @@ fn a_program_does_not_read_the_memory_of_the_one_before_it() {
     leave(&mut program, 59, (-2_i64).cast_unsigned(), b"");
     assert!(program.later(7, PATH).contains("first"));
     leave(&mut program, 59, 0, b"");
-    assert!(!program.later(7, PATH).contains("first"), "{:?}", program.said);
+    assert!(!program.later(7, PATH).contains("first"), "{:?}", program.out);
     for end in [3, 4] {
         path(&mut program, b"/bin/two");
         assert!(program.later(7, PATH).contains("two"));
         program.record(end, 8, &[]);
         assert!(program.later(7, PATH).contains("two"));
         program.record(end, 7, &[]);
-        assert!(!program.later(7, PATH).contains("two"), "{:?}", program.said);
+        assert!(!program.later(7, PATH).contains("two"), "{:?}", program.out);
     }
     path(&mut program, b"/bin/three");
     enter(&mut program, 231, [0; 6], &[]);
-    assert!(!program.later(7, PATH).contains("three"), "{:?}", program.said);
+    assert!(!program.later(7, PATH).contains("three"), "{:?}", program.out);
 }
 
 #[test]
@@ -400,20 +400,20 @@ fn a_return_without_its_entry_says_nothing() {
     enter(&mut program, READ, [0, BUFFER, 64, 0, 0, 0], &[]);
     leave(&mut program, READ, 5, b"first");
     leave(&mut program, READ, 5, b"other");
-    assert!(program.later(7, BUFFER).contains("first"), "{:?}", program.said);
+    assert!(program.later(7, BUFFER).contains("first"), "{:?}", program.out);
     // A return may have several records, of which the first need not hold memory.
     enter(&mut program, READ, [0, BUFFER, 64, 0, 0, 0], &[]);
     program.record(9, 7, &[("id", &words(&[READ])), ("ret", &words(&[5]))]);
     leave(&mut program, READ, 5, b"again");
-    assert!(program.later(7, BUFFER).contains("again"), "{:?}", program.said);
+    assert!(program.later(7, BUFFER).contains("again"), "{:?}", program.out);
     program.record(9, 7, &[("id", &words(&[READ])), ("ret", &words(&[5]))]);
     leave(&mut program, READ, 5, b"other");
-    assert!(program.later(7, BUFFER).contains("again"), "{:?}", program.said);
+    assert!(program.later(7, BUFFER).contains("again"), "{:?}", program.out);
     // Nor says one behind another call's anything.
     enter(&mut program, READ, [0, BUFFER, 64, 0, 0, 0], &[]);
     leave(&mut program, WRITE, 1, b"");
     leave(&mut program, READ, 5, b"other");
-    assert!(program.later(7, BUFFER).contains("again"), "{:?}", program.said);
+    assert!(program.later(7, BUFFER).contains("again"), "{:?}", program.out);
 }
 
 #[test]
@@ -425,19 +425,19 @@ fn a_return_behind_a_gap_is_not_the_entrys_before_it() {
     program.time_ns = 6;
     program.replay.set_gap(5);
     leave(&mut program, READ, 5, b"other");
-    assert!(!program.later(7, BUFFER).contains("other"), "{:?}", program.said);
+    assert!(!program.later(7, BUFFER).contains("other"), "{:?}", program.out);
     assert_eq!(program.replay.unpaired(), 1);
-    // What was entered behind the gap is paired.
+    // An entry behind the gap is paired.
     enter(&mut program, READ, [0, other, 64, 0, 0, 0], &[]);
     program.time_ns = 7;
     leave(&mut program, READ, 5, b"whole");
-    assert!(program.later(7, other).contains("whole"), "{:?}", program.said);
+    assert!(program.later(7, other).contains("whole"), "{:?}", program.out);
     // The second record of a return may be another return's, too.
     enter(&mut program, READ, [0, BUFFER, 64, 0, 0, 0], &[]);
     program.record(9, 7, &[("id", &words(&[READ])), ("ret", &words(&[5]))]);
     program.replay.set_gap(8);
     leave(&mut program, READ, 5, b"other");
-    assert!(!program.later(7, BUFFER).contains("other"), "{:?}", program.said);
+    assert!(!program.later(7, BUFFER).contains("other"), "{:?}", program.out);
     assert_eq!(program.replay.unpaired(), 2);
 }
 
@@ -459,7 +459,7 @@ fn only_returns_with_memory_of_the_calls_that_were_entered_count_as_unpaired() {
     enter(&mut program, WRITE, [1, BUFFER, 5, 0, 0, 0], &[]);
     leave(&mut program, READ, 5, b"bytes");
     assert_eq!(program.replay.unpaired(), 1);
-    assert!(!program.later(7, BUFFER).contains("bytes"), "{:?}", program.said);
+    assert!(!program.later(7, BUFFER).contains("bytes"), "{:?}", program.out);
 }
 
 #[test]
@@ -471,25 +471,31 @@ fn bytes_behind_the_recorded_part_of_a_buffer_are_unknown() {
     assert!(
         program.later(7, BUFFER).contains("WHOLE buffer"),
         "{:?}",
-        program.said
+        program.out
     );
     write(&mut program, 10, b"other");
-    let said = program.later(7, BUFFER);
-    assert!(said.contains("other") && !said.contains("buff"), "{said}");
+    let printed = program.later(7, BUFFER);
+    assert!(
+        printed.contains("other") && !printed.contains("buff"),
+        "{printed}"
+    );
     assert!(program.later(7, BUFFER + 10).contains("er"));
     // The same where a call fills it, up to what it returns.
     write(&mut program, 12, b"whole buffer");
     enter(&mut program, READ, [0, BUFFER, 64, 0, 0, 0], &[]);
     leave(&mut program, READ, 10, b"filled");
-    let said = program.later(7, BUFFER);
-    assert!(said.contains("filled") && !said.contains("buff"), "{said}");
+    let printed = program.later(7, BUFFER);
+    assert!(
+        printed.contains("filled") && !printed.contains("buff"),
+        "{printed}"
+    );
     assert!(program.later(7, BUFFER + 10).contains("er"));
     // A text that was cut goes on with bytes that are not known.
     write(&mut program, 60, &[b'x'; 60]);
     let cut = [[b'y'; 59].as_slice(), &[0]].concat();
     enter(&mut program, 59, [BUFFER - 59, 0, 0, 0, 0, 0], &[("text0", &cut)]);
-    let said = program.later(7, BUFFER - 59);
-    assert!(said.contains("yyy") && !said.contains('x'), "{said}");
+    let printed = program.later(7, BUFFER - 59);
+    assert!(printed.contains("yyy") && !printed.contains('x'), "{printed}");
 }
 
 #[test]
@@ -510,15 +516,15 @@ fn arguments_have_their_numbers_in_calls_relative_to_a_directory() {
     assert!(
         address(&mut program, PATH).contains("/bin/ls"),
         "{:?}",
-        program.said
+        program.out
     );
-    assert!(address(&mut program, SECOND).contains("-l"), "{:?}", program.said);
+    assert!(address(&mut program, SECOND).contains("-l"), "{:?}", program.out);
     // As programs record their own: by the argument's number.
     program.record(5, 7, &[("filename", &words(&[PATH])), ("text1", b"/bin/own")]);
     assert!(
         address(&mut program, PATH).contains("/bin/own"),
         "{:?}",
-        program.said
+        program.out
     );
     let values: &[(&str, &[u8])] = &[
         ("id", &words(&[322])),
@@ -529,14 +535,14 @@ fn arguments_have_their_numbers_in_calls_relative_to_a_directory() {
     assert!(
         address(&mut program, PATH).contains("/bin/raw"),
         "{:?}",
-        program.said
+        program.out
     );
     // Words of the language before the arguments have no number.
     program.record(7, 7, &[("filename", &words(&[PATH])), ("text1", b"/etc/open")]);
     assert!(
         address(&mut program, PATH).contains("/etc/open"),
         "{:?}",
-        program.said
+        program.out
     );
 }
 

@@ -174,7 +174,7 @@ proptest! {
 
     /// Counts, sums and least values by keys of all kinds.
     #[test]
-    fn maps_hold_what_was_counted(records in proptest::collection::vec(made(), 0..60)) {
+    fn maps_hold_the_counts(records in proptest::collection::vec(made(), 0..60)) {
         let replay = ran(
             "/args.s != 2/ { @c[args.name, str(args.path), tid] = count(); @sum[str(args.other)] = sum(args.s); @n += args.n * args.some[1]; }",
             &records,
@@ -231,7 +231,7 @@ proptest! {
         let mut replay = ran("{ @[str(args.path), args.name, kstack(2), args.some[2]] = count(); @t = args.other; @d = args.data; }", &[]).unwrap();
         let record = Record { time_ns: 1, cpu: 0, pid: 1, tid: 1, event: &class, bytes: &bytes, unwound: None, rest: &[] };
         let outcome = replay.record(&record, &Processes::default(), &mut |_, _| Ok::<(), Error>(()));
-        // What is too short to have its fields is outside of what there is.
+        // A record that is too short to have its fields is outside of the memory that there is.
         if let Err(error) = outcome {
             prop_assert!(matches!(error, Error::Outside { .. }), "{error}");
         }
