@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let found = BpfMap::from_pin("hits", found);
     println!("pinned: {} calls", count(found.typed::<u32, u64>()?.get(&pid)?));
 
-    // Removing the pins ends what nobody holds any more: the links first.
+    // Removing the pins ends objects without other references: the links first.
     let mut names: Vec<_> = std::fs::read_dir(PINS)?.collect::<Result<_, _>>()?;
     names.sort_by_key(|entry| entry.file_name());
     for entry in names {

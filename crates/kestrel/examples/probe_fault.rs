@@ -1,4 +1,4 @@
-//! A fault caught: `probe_fault COMMAND [ARGUMENT…]` runs a command that gives the kernel a bad address, finds the instruction that faults, and runs
+//! A handler at faults: `probe_fault COMMAND [ARGUMENT…]` runs a command that gives the kernel a bad address, finds the instruction that faults, and runs
 //! the command once more with a fault-handler there.
 
 use kestrel::catalog::Catalog;
@@ -18,14 +18,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let theirs = format!("comm == \"{name}\"");
     let run = || Command::new(program).args(arguments).status();
 
-    // Every fault that the kernel recovers from passes this function; its first argument is the saved registers.
+    // The kernel calls this function at every fault that it recovers from; its first argument is the saved registers.
     let (send, places) = mpsc::channel();
     let mut all = Kprobe::at("fixup_exception")
         .filter(&theirs)
         .pre("record(ip = ((struct pt_regs *)arg0)->ip)")
         .on_hit(move |hit| {
             let ip = hit.get("ip").and_then(|ip| ip.as_u64());
-            // Nobody listens to faults after the first.
+            // Faults after the first have no receiver.
             let _ = ip.map(|ip| send.send(ip));
         })
         .register()?;

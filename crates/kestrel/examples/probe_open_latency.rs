@@ -1,4 +1,4 @@
-//! How long opening files takes: `probe_open_latency FILE…` opens each file once, and tells what a return probe with entry data saw of it.
+//! Latency of opening files: `probe_open_latency FILE…` opens each file once, and prints what a return probe with entry data saw of it.
 
 use kestrel::probe::{Kretprobe, Phase};
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! Fork and exec watched: `probe_processes COMMAND [ARGUMENT…]` tells which processes are made while the command runs, and what they execute.
+//! Fork and exec watched: `probe_processes COMMAND [ARGUMENT…]` prints which processes are made while the command runs, and what they execute.
 
 use kestrel::probe::{self, Jprobe, Kretprobe, Probe};
 use std::error::Error;
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let child = hit.returned().unwrap_or_default();
         println!("{} {}: fork -> {child}", hit.comm, hit.pid);
     });
-    // What is executed is known, and its file open; nothing of the old program is gone yet.
+    // The new program is known, and its file open; nothing of the old program is gone yet.
     let execs = Jprobe::on("begin_new_exec")
         .handler("record(file = str(args.bprm->filename))")
         .on_hit(|hit| {

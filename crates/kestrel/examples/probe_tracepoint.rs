@@ -1,4 +1,4 @@
-//! A tracepoint of the kernel with several closures: `probe_tracepoint COMMAND [ARGUMENT…]` tells which processes are made while the command runs. The closure of the highest priority is
+//! A tracepoint of the kernel with several closures: `probe_tracepoint COMMAND [ARGUMENT…]` prints which processes are made while the command runs. The closure of the highest priority is
 //! called first; one ends itself after its first event, and the last registers another.
 
 use kestrel::probe::{self, Callback, Tracepoint};

@@ -1,7 +1,7 @@
-//! What a switch costs: nanoseconds of a system call without a program, with an empty one, with a masked hook, with a recording one; and
+//! Cost of a switch: nanoseconds of a system call without a program, with an empty one, with a masked hook, with a recording one; and
 //! the time from the store that masks until no CPU records any more. `cargo xtask bench switch` runs it; it traces only itself.
 //!
-//! Also what `table load` takes: tables of so many tracepoints, of this process alone, loaded into a persistent session.
+//! Cost of `table load`: tables of many tracepoints, of this process alone, loaded into a persistent session.
 //!
 //! ```text
 //! switch masked ROUNDS    lines of NAME NS, the best of all rounds, which alternate between the names
@@ -34,7 +34,7 @@ use kestrel_bpf::isa::Reg::R0;
 
 /// The hook that everything is measured on.
 const EVENT: &str = "raw_syscalls:sys_enter";
-/// The same to the kernel's types.
+/// Name of [`EVENT`] among the kernel's types.
 const TYPED: &str = "btf_trace_sys_enter";
 
 /// System calls per batch, and batches per round.
@@ -73,7 +73,7 @@ fn cost() -> f64 {
     (0..BATCHES).map(|_| batch()).fold(f64::INFINITY, f64::min)
 }
 
-/// A plan that records [`EVENT`] of this process in the first of so many tables.
+/// A plan that records [`EVENT`] of this process in the first of `tables` tables.
 fn recording(catalog: &Catalog, tables: u32, mode: Mode) -> Result<Plan> {
     let options = Options {
         target: ProcessFilter::Processes(vec![std::process::id()]),
@@ -107,7 +107,7 @@ fn empty(catalog: &Catalog) -> Result<(Program, Link)> {
     Ok((program, link))
 }
 
-/// What is attached while a row is measured.
+/// Attaches the programs of a row, which are attached while it is measured.
 type Attach = fn(&Catalog) -> Result<Box<dyn std::any::Any>>;
 
 /// Every row.
@@ -146,7 +146,7 @@ fn masked(rounds: u32) -> Result<()> {
     Ok(())
 }
 
-/// One thread per CPU that makes system calls until it is told to end.
+/// One thread per CPU that makes system calls until its flag is set.
 struct Load {
     end: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -174,15 +174,15 @@ impl Drop for Load {
     fn drop(&mut self) {
         self.end.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A thread that panicked has told so.
+            // A thread that panicked has printed that.
             let _ = thread.join();
         }
     }
 }
 
-/// How long the load is recorded before each switch.
+/// Time that the load is recorded before each switch.
 const RECORDED: Duration = Duration::from_millis(2);
-/// A switch tells something only if another CPU recorded until it came: this many ns before it, at most.
+/// A switch measures something only if another CPU recorded until it came: this many ns before it, at most.
 const AT_WORK: u64 = 2_000;
 
 fn store(repeats: u32) -> Result<()> {
@@ -204,7 +204,7 @@ fn store(repeats: u32) -> Result<()> {
             newest = newest.max(record.time_ns);
             Ok(())
         })?;
-        // Later than the store is late; what came between the look at the clock and the store is not told apart from it.
+        // Later than the store is late; a record between the look at the clock and the store is counted as late.
         if newest + AT_WORK > before {
             seen.push(newest.saturating_sub(before));
         }

@@ -135,46 +135,46 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    type Said = Arc<Mutex<Vec<&'static str>>>;
+    type CallLog = Arc<Mutex<Vec<&'static str>>>;
 
-    fn says(said: &Said, what: &'static str) -> Box<dyn FnMut(&u32) + Send> {
-        let said = Arc::clone(said);
-        Box::new(move |_| lock(&said).push(what))
+    fn logs(log: &CallLog, what: &'static str) -> Box<dyn FnMut(&u32) + Send> {
+        let log = Arc::clone(log);
+        Box::new(move |_| lock(&log).push(what))
     }
 
     #[test]
     fn they_are_called_in_order_as_long_as_they_are_registered() {
-        let (all, said) = (Callbacks::<dyn FnMut(&u32) + Send>::default(), Said::default());
-        let _low = all.register(-1, says(&said, "low"));
-        let first = all.register(5, says(&said, "first"));
-        let _second = all.register(5, says(&said, "second"));
-        all.register(0, says(&said, "kept")).keep();
+        let (all, log) = (Callbacks::<dyn FnMut(&u32) + Send>::default(), CallLog::default());
+        let _low = all.register(-1, logs(&log, "low"));
+        let first = all.register(5, logs(&log, "first"));
+        let _second = all.register(5, logs(&log, "second"));
+        all.register(0, logs(&log, "kept")).keep();
         all.each(|closure| closure(&0));
-        assert_eq!(*lock(&said), ["first", "second", "kept", "low"]);
+        assert_eq!(*lock(&log), ["first", "second", "kept", "low"]);
         drop(first);
-        lock(&said).clear();
+        lock(&log).clear();
         all.each(|closure| closure(&0));
-        assert_eq!(*lock(&said), ["second", "kept", "low"]);
+        assert_eq!(*lock(&log), ["second", "kept", "low"]);
     }
 
     #[test]
     fn a_closure_may_end_itself_and_others_and_register_some() {
-        let (all, said) = (Callbacks::<dyn FnMut(&u32) + Send>::default(), Said::default());
+        let (all, log) = (Callbacks::<dyn FnMut(&u32) + Send>::default(), CallLog::default());
         let slot: Arc<Mutex<Vec<Callback>>> = Arc::default();
-        let (own, more, told) = (Arc::clone(&slot), all.clone(), Arc::clone(&said));
+        let (own, more, calls) = (Arc::clone(&slot), all.clone(), Arc::clone(&log));
         let ending = move |_: &u32| {
-            lock(&told).push("ending");
+            lock(&calls).push("ending");
             let ended = std::mem::take(&mut *lock(&own));
             drop(ended);
-            more.register(1, says(&told, "new")).keep();
+            more.register(1, logs(&calls, "new")).keep();
         };
         let itself = all.register(9, Box::new(ending));
-        let other = all.register(2, says(&said, "other"));
+        let other = all.register(2, logs(&log, "other"));
         lock(&slot).extend([itself, other]);
         all.each(|closure| closure(&0));
-        assert_eq!(*lock(&said), ["ending"], "the other was ended before its turn");
+        assert_eq!(*lock(&log), ["ending"], "the other was ended before its turn");
         all.each(|closure| closure(&0));
-        assert_eq!(*lock(&said), ["ending", "new"]);
+        assert_eq!(*lock(&log), ["ending", "new"]);
     }
 
     #[test]
@@ -183,11 +183,11 @@ mod tests {
         let (begun, begins) = mpsc::channel();
         let (end, ends) = mpsc::channel();
         let done = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&done);
+        let flag = Arc::clone(&done);
         let closure = move |_: &u32| {
             begun.send(()).unwrap();
             ends.recv().unwrap();
-            told.store(true, Ordering::Relaxed);
+            flag.store(true, Ordering::Relaxed);
         };
         let callback = all.register(0, Box::new(closure));
         let runner = {

@@ -1,7 +1,7 @@
 //! Dumping: a running session's buffers copied into a trace directory while it goes on recording. Nothing is taken from the buffers.
 //!
-//! What each ring holds is noted for all of them at once; then they are copied one after the other, and what was overwritten before its turn came
-//! is counted. The trace appears at its place when it is whole.
+//! The extent of each ring is noted for all of them at once; then they are copied one after the other, and records overwritten before their turn came
+//! are counted. The trace appears at its place when it is whole.
 
 use crate::postprocess::{Progress, Review, counts, postprocess, tally};
 use crate::session::store::Store;
@@ -27,7 +27,7 @@ use std::time::Duration;
 
 pub use kestrel_hook::buffer::name::numbers;
 
-/// How often a session is looked at again that is changed at the same time.
+/// Most looks at a session that is changed at the same time.
 const LOOKS: u32 = 20;
 
 /// Bytes that are copied before they are written. A copy of a whole ring would be new memory, whose page faults are events of
@@ -43,7 +43,7 @@ struct Source<'a> {
     info: &'a TraceInfo,
     /// Names of threads that it has kept.
     threads: Processes,
-    /// What is copied, as it was noted at one moment.
+    /// Parts to copy, as they were noted at one moment.
     parts: Vec<Part<'a>>,
     /// When that was.
     clocks: ClockPair,
@@ -65,7 +65,7 @@ pub struct Dumped {
     pub path: PathBuf,
     /// Amount written.
     pub written: Written,
-    /// What was counted, with what a reader should know in its notes.
+    /// Counts of the recorder, and notes that a reader should have.
     pub summary: Summary,
     /// Packets overwritten after the dump began, before they were copied.
     pub overwritten: u64,
@@ -147,7 +147,7 @@ fn publish(
         Ok(dumped)
     });
     if dumped.is_err() {
-        // What is left of it is of no use; that removing it may fail, too, changes nothing.
+        // The unfinished trace is of no use; that removing it may fail, too, changes nothing.
         let _ = directory::discard(&beside);
     }
     let mut dumped = dumped?;

@@ -22,12 +22,12 @@ pub mod user_symbols;
 /// Types of the kernel and of objects.
 pub use kestrel_bpf::btf;
 pub use kestrel_catalog::{Error, Result};
-/// What stands around a handler in the kernel: rings, hooks, and the table files that ask for them.
+/// The parts around a handler in the kernel: rings, hooks, and the table files that ask for them.
 pub use kestrel_hook::{buffer, hook, table};
 /// Compiled BPF objects onto the kernel.
 pub use kestrel_object as bpf;
 
-/// What this kernel can tell, where, and what can be traced on it.
+/// The events of this kernel, and the ways of attaching to them.
 pub use kestrel_catalog::{arch, attach, bounded_read, catalog, code, facts, symbols};
 
 /// The kernel as a safe API, for programs that need more of it than a session.

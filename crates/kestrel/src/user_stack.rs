@@ -3,7 +3,7 @@
 /// Method of taking the call stack of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UserStack {
-    /// Not at all.
+    /// No stacks.
     #[default]
     Nothing,
     /// By frame pointers.

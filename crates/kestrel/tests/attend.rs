@@ -14,11 +14,11 @@ use support::{Bench, Shape};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// So many messages.
+    /// A number of messages.
     Ask(u8),
     /// The agent looks, and acts on at most so many.
     Look(u8),
-    /// It is killed; another begins.
+    /// The agent is killed; another begins.
     Replace,
 }
 
@@ -70,7 +70,7 @@ proptest! {
                 Step::Look(most) => seen.extend(look(&mut bench, &mut mail, most.into())),
                 Step::Replace => {
                     bench.replace_reader();
-                    // What waited in the process alone goes with it: the oldest.
+                    // Messages that waited in the process alone go with it: the oldest.
                     taken.drain(seen.len()..seen.len() + mail.alone());
                     mail = MessageQueue::default();
                 }
@@ -79,7 +79,7 @@ proptest! {
         seen.extend(look(&mut bench, &mut mail, usize::MAX));
         prop_assert_eq!(&seen, &taken);
         prop_assert!(look(&mut bench, &mut mail, usize::MAX).is_empty());
-        // What was acted on is room again.
+        // Messages that were acted on leave room.
         bench.machine.environment.clock += 10;
         prop_assert!(recorder.run(&mut bench.machine, 1, size));
     }

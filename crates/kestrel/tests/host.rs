@@ -83,7 +83,7 @@ fn read(path: &Path) -> u64 {
 
 /// Whether this process can trace at all is decided once; all runs are one test, since two sessions would see each other's calls.
 #[test]
-fn kept_and_lost_and_overwritten_is_what_happened() {
+fn kept_lost_and_overwritten_records_add_up() {
     let place = tempfile::tempdir().unwrap();
     for round in 0..5u64 {
         for (mode, polling) in [
@@ -100,7 +100,7 @@ fn kept_and_lost_and_overwritten_is_what_happened() {
             let sum = |of: fn(&kestrel_trace::summary::EventCount) -> u64| events.iter().map(of).sum::<u64>();
             let (kept, lost) = (sum(|e| e.recorded), sum(|e| e.lost));
             let overwritten = sum(|e| e.overwritten);
-            // What the kernel skips where a program was preempted; hits of others are in it, too.
+            // Hits that the kernel skips where a program was preempted; hits of others are among them, too.
             let missed = recorded.session.missed().unwrap().into_iter();
             let missed: u64 = missed.filter_map(|missed| missed.count.ok()).sum();
             println!(

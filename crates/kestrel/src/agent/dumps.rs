@@ -23,7 +23,7 @@ use std::time::Duration;
 pub struct Policy {
     /// Where they are.
     pub directory: PathBuf,
-    /// How many of each session are kept.
+    /// Number of dumps of each session that are kept.
     pub keep: usize,
     /// Traces of one session per second, in the long run.
     pub rate: f64,
@@ -55,7 +55,7 @@ pub struct Ended {
     pub not_removed: Vec<(PathBuf, Error)>,
 }
 
-/// What the thread that writes a dump gives back.
+/// Result of the thread that writes a dump.
 type Written = (Result<Dumped>, Vec<(PathBuf, Error)>);
 
 /// Writes traces of buffers when handlers ask for dumps, one at a time.
@@ -65,7 +65,7 @@ pub struct Dumps {
     host: Host,
     writing: Option<(String, JoinHandle<Written>)>,
     limits: HashMap<String, Bucket>,
-    /// What had its permission and waits, one of each session: the time of its record.
+    /// Permitted dumps that wait, one of each session: the time of its record.
     waiting: HashMap<String, u64>,
     /// Old traces that were reported as not removed.
     reported: HashSet<PathBuf>,
@@ -96,7 +96,7 @@ impl Dumps {
     pub fn begin(&mut self, session: &str, before: Duration, time_ns: u64) -> DumpOutcome {
         let waited = self.waiting.get(session) == Some(&time_ns);
         if self.writing.is_some() && self.waiting.contains_key(session) && !waited {
-            // What is asked for while one is written and one waits is in the one that waits.
+            // A request while one dump is written and one waits is part of the one that waits.
             return DumpOutcome::Merged;
         }
         let (rate, burst) = (self.policy.rate, self.policy.burst);
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traces_are_told_by_session_and_number() {
+    fn traces_are_known_by_session_and_number() {
         let place = tempfile::tempdir().unwrap();
         for found in [
             "a-000001",

@@ -60,7 +60,7 @@ impl MessageQueue {
     /// acknowledges what was acted on. Gives how many that were.
     ///
     /// # Errors
-    /// Those of `act`; what was not acted on waits.
+    /// Errors of `act`; messages that were not acted on wait.
     pub fn poll<'r, M: Memory + 'r>(
         &mut self,
         rings: impl IntoIterator<Item = (u32, &'r Ring<M>)>,

@@ -33,7 +33,7 @@ pub use kestrel_hook::buffer::name::MESSAGES_BYTES as BYTES;
 pub enum Answer {
     /// The message was acted on, or never will be.
     Done,
-    /// Not now: it waits, while those behind it are looked at.
+    /// Not now: the message waits, while those behind it are looked at.
     Later,
 }
 
@@ -50,7 +50,7 @@ pub struct MessageReader {
 #[derive(Debug)]
 pub struct Inbox {
     buffer: Buffer,
-    /// What the writers of messages ring.
+    /// Doorbell that the writers of messages ring.
     doorbell: Option<Doorbell>,
     messages: MessageReader,
 }
@@ -114,7 +114,7 @@ impl Inbox {
     /// Shows every message that waits, oldest first over all CPUs, and acknowledges those that were acted on. Gives their number.
     ///
     /// # Errors
-    /// Those of `act`; what was acknowledged before is not undone.
+    /// Errors of `act`; messages acknowledged before are not undone.
     pub fn poll(&mut self, act: &mut Act<'_>) -> Result<usize> {
         if let Some(doorbell) = &mut self.doorbell {
             doorbell.drain()?;

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Limits on commands: as which user they run, how many, how long and how often.
+/// Limits on commands: their user, number, time and rate.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// The user that commands run as; without one no command is run.
@@ -72,7 +72,7 @@ pub enum StartOutcome {
 pub struct CommandEnded {
     /// The command's words.
     pub command: String,
-    /// How it ended.
+    /// Exit of the command.
     pub how: End,
 }
 
@@ -91,17 +91,17 @@ pub enum End {
 struct Job {
     command: String,
     child: Child,
-    /// When its time is over; `None` where that is later than the clock can count.
+    /// End of its time; `None` where that is later than the clock can count.
     deadline: Option<Instant>,
 }
 
-/// The commands that run now.
+/// Runner of commands.
 #[derive(Debug)]
 pub struct Runner {
     policy: Policy,
     jobs: Vec<Job>,
     limits: HashMap<String, Bucket>,
-    /// Requests that were permitted and found as many commands running as may at once.
+    /// Permitted requests that found the limit of running commands reached.
     waiting: HashSet<QueuedCommand>,
     ended: Vec<CommandEnded>,
 }
@@ -200,7 +200,7 @@ impl Runner {
 }
 
 impl Drop for Runner {
-    /// No process that was started outlives its watchdog.
+    /// Ends the processes that were started: none outlives its watchdog.
     fn drop(&mut self) {
         for job in &mut self.jobs {
             kill(&mut job.child);
@@ -214,7 +214,7 @@ fn kill(child: &mut Child) {
     let _status = child.wait();
 }
 
-/// Directories in which commands are looked for.
+/// Directories that are searched for commands.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The program that a command would run as a user, or why it could not.
@@ -298,7 +298,7 @@ fn spawn(
         true => Stdio::from(std::io::stderr().as_fd().try_clone_to_owned()?),
         false => Stdio::inherit(),
     };
-    // The check has made sure that no other user can put another program there from now on.
+    // By the check no other user can put another program there from now on.
     let path =
         self::program(command, user).map_err(|why| std::io::Error::new(ErrorKind::PermissionDenied, why))?;
     let mut child = Command::new(path);
@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_that_need_root_are_told_of_before_they_fail() {
+    fn commands_that_need_root_are_reported_before_they_fail() {
         let user = |name: &str, uid| User {
             name: name.to_owned(),
             uid,

@@ -7,7 +7,7 @@ use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::procfs::CpuList;
 use kestrel_kernel::tracefs::Format;
 
-/// How many parentheses and `!` may stand in each other.
+/// Deepest nesting of parentheses and `!`.
 const DEEPEST: u32 = 100;
 
 /// A predicate for an event with these fields; without its format, which only tracepoints have, every word but `common_pid`, `CPU` and `COMM`

@@ -37,7 +37,7 @@ pub(crate) enum CalledProgram {
     Of(Arc<HandlerFile>, Option<String>),
     /// The program of the file for a hook that is there already.
     There(Arc<HandlerFile>, Option<String>),
-    /// This one of the object that the session has from this path.
+    /// The program of this name of the object that the session has from this path.
     Known(String, String),
 }
 

@@ -19,7 +19,7 @@ use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::hook::second_chance::{ProgramPlace, Switches};
 
 /// Whether the kernel knows of a program's functions which of them may sleep, so that those that do not may be called with preemption off (Linux 6.15).
-fn knows_who_sleeps(context: &Context) -> bool {
+fn knows_sleepable_handlers(context: &Context) -> bool {
     let known = |types: &Btf| {
         let function = types.find(BtfKind::Struct, "bpf_subprog_info")?;
         types.find_member(function, "might_sleep")
@@ -28,7 +28,7 @@ fn knows_who_sleeps(context: &Context) -> bool {
 }
 
 impl Hook {
-    /// How many programs that are made later its program array has room for: one for each table, or the next of a named probe, whose programs are
+    /// Number of slots of its program array, for programs that are made later: one for each table, or the next of a named probe, whose programs are
     /// made anew where they refer to buffers.
     pub(crate) fn slots(&self, plan: &Plan) -> u32 {
         match self.named_probe {
@@ -108,7 +108,7 @@ impl Hook {
         // Linux 6.10 to 6.14 take no call, with preemption off, of a function that is verified apart. Programs that call others keep their few bytes of stack.
         let choice = self.choice(strategy, plan);
         let calls_none = calls.is_empty() && !plan.slots && !choice.is_called();
-        let sleepers_known = knows_who_sleeps(&context);
+        let sleepers_known = knows_sleepable_handlers(&context);
         let functions = strategy.checked.iter().any(CheckedProbe::takes_functions);
         // A program that calls another one lets itself be preempted, and so does one whose handlers call functions that may not be called otherwise.
         let preemption_off = place.is_some() && can && calls.is_empty() && (sleepers_known || !functions);
@@ -118,7 +118,7 @@ impl Hook {
         let records = strategy.checked.iter().flat_map(CheckedProbe::records).count();
         let outlined = match may {
             false => Outlined::None,
-            // What writes much, or runs once, is verified sooner; what writes one record writes it sooner without calls.
+            // A program that writes much, or runs once, is verified sooner with calls; one that writes one record writes it sooner without.
             true if plan.buffers.len() == 1 && (records > 1 || choice == HandlerChoice::Always) => {
                 Outlined::All
             }

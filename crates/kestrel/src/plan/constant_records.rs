@@ -34,14 +34,14 @@ enum Moment {
     Interval,
 }
 
-/// What happens to a map's generation when a record with it is made.
+/// The change of a map's generation when a record with it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// The map goes on in the same generation.
     Unchanged,
     /// The map is cleared.
     Clears,
-    /// The map's keys stay, with zeroes.
+    /// The map's keys are kept, with zeroes.
     Zeroes,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct ConstantRecord {
     pub(crate) record: u16,
     /// The whole record, header included.
     pub(crate) bytes: Vec<u8>,
-    /// How often a map was cleared, which is known when it is made.
+    /// Generation of a map, which is known when the record is made.
     pub(crate) generation: Option<Generation>,
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn split(strategy: &PlannedStrategy) -> Option<Split> {
     })
 }
 
-/// How many records stand in statements.
+/// Number of records in statements.
 fn records_in(body: &[Statement]) -> u16 {
     let handler = CheckedProbe {
         predicate: None,

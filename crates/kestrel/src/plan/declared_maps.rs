@@ -65,7 +65,7 @@ pub(super) fn sizes(program: &ProgramText) -> Result<BTreeMap<String, DeclaredMa
                     entries,
                     evicts: *evicts,
                 };
-                // The same said twice is no mistake.
+                // The same declaration twice is no mistake.
                 let before = declared.insert(map.name.node.clone(), kept);
                 if before.is_some_and(|before| before != kept) {
                     let message = format!("@{} is declared twice", map.name.node);

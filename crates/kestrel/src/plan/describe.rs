@@ -28,7 +28,7 @@ pub fn describe(plan: &Plan, number: u32) -> Vec<TableEvent> {
     let mut all = Vec::new();
     // One row of the file is a row of each event that it names.
     let mut handlers: HashMap<&str, String> = HashMap::new();
-    // What only serves another hook is no event of the table.
+    // A hook that only serves another one is no event of the table.
     for hook in plan.hooks.iter().filter(|hook| !hook.companion) {
         let row = hook.handlers.iter().find(|row| row.tables.contains(&number));
         let handler = row.map(|row| handlers.entry(row.text()).or_insert_with(|| handler(row)).clone());

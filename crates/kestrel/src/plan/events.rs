@@ -129,7 +129,7 @@ impl<'a> Events<'a> {
         let set = self.set(kind, strategies);
         for instance in instances {
             let event = self.place(kind, &instance);
-            // Only as one of a set it says what tells it apart.
+            // Only an event of a set has a value that distinguishes it.
             self.all[event].instance = instance;
             self.all[event].set = Some(set);
             let name = self.all[event].instance.name.clone();
@@ -216,7 +216,7 @@ impl<'a> Events<'a> {
         let what = match error {
             Error::NoSuchEvent { what, .. } => what,
             Error::WrongShape { .. } | Error::NotYet { .. } | Error::OfPrograms { .. } => return false,
-            // What this kernel cannot do it has nothing of.
+            // This kernel has no events of a kind that it does not support.
             _ => return !is_name(spec),
         };
         let (group, name) = match spec.parts.as_slice() {
@@ -274,7 +274,7 @@ impl<'a> Events<'a> {
         let kind = find_kind(kind)?.name();
         let place = |name: &str| self.places.get(&(kind, name.to_owned())).copied();
         place(name).or_else(|| {
-            // What the kernel has to be asked for is worth it only where there may be an answer.
+            // A question to the kernel is worth it only where there may be an answer.
             let any = self.all.iter().any(|event| event.kind == kind);
             let identity = any.then(|| self.catalog.canonical_name(name))?;
             place(&identity)

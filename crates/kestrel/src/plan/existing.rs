@@ -31,7 +31,7 @@ pub struct ExistingHook {
     pub is_relay: bool,
     /// The event kind's canonical name.
     pub kind: String,
-    /// Names of its events, in the order in which the hook tells them apart.
+    /// Names of its events, in the order of their numbers in the hook.
     pub instances: Vec<String>,
     /// How the hook is attached.
     pub mechanism: Mechanism,

@@ -241,7 +241,7 @@ impl Hook {
     }
 
     /// The numbers of its events with their whole names, as programs know them.
-    pub fn whole_numbers(&self) -> impl Iterator<Item = (i64, String)> {
+    pub(crate) fn whole_numbers(&self) -> impl Iterator<Item = (i64, String)> {
         self.numbers()
             .map(|(number, name)| (number, whole_name(self.kind, &name)))
     }
@@ -268,7 +268,7 @@ impl Hook {
         calls
     }
 
-    /// How many these are at most, whichever strategy attaches it.
+    /// Most of these, whichever strategy attaches the hook.
     pub(crate) fn most_calls(&self) -> usize {
         self.strategies
             .iter()
@@ -283,7 +283,11 @@ impl Hook {
     }
 
     /// The same, with names for the numbers of other events that its handlers may have found in maps.
-    pub fn classes_among(&self, strategy: &PlannedStrategy, events: &[(i64, String)]) -> Vec<EventClass> {
+    pub(crate) fn classes_among(
+        &self,
+        strategy: &PlannedStrategy,
+        events: &[(i64, String)],
+    ) -> Vec<EventClass> {
         let all = || events.iter().map(|(number, name)| (*number, name.as_str()));
         let records = || strategy.checked.iter().flat_map(CheckedProbe::records);
         // Of a program the planner has made it so.

@@ -106,7 +106,7 @@ pub fn plan_load(
 ///
 /// # Errors
 /// As [`plan_load`].
-pub fn plan_named(
+pub(crate) fn plan_named(
     existing: &Existing,
     file: &TableFile,
     number: u32,

@@ -34,7 +34,8 @@ pub use existing::{Existing, ExistingHook};
 pub use hook::{Hook, PlannedHandler, PlannedStrategy, Slot};
 pub(crate) use hook::{called, whole_name};
 pub use kestrel_hook::hook::Call;
-pub use load::{plan_load, plan_named};
+pub use load::plan_load;
+pub(crate) use load::plan_named;
 pub(crate) use per_event::PerEventBuilder;
 pub(crate) use planned::room_to_grow;
 pub use planned::{BufferPlan, Plan, number};
@@ -271,7 +272,7 @@ fn program_hooks(
             let mut hooks = planned?;
             constant_records::give_to_reader(&mut hooks);
             for hook in &mut hooks {
-                // What the kernel does not let be attached is missing, too; not what another needs beside it.
+                // An event that the kernel refuses to attach may be missing, too; a hook that another one needs may not.
                 hook.may_be_missing =
                     program.config.missing_probes != MissingProbes::Error && !hook.companion;
             }

@@ -1,4 +1,4 @@
-//! The handlers of a set's events each checked for its own event: for a program that tells the events apart before any of their handlers looks
+//! The handlers of a set's events each checked for its own event: for a program that distinguishes the events before any of their handlers looks
 //! at them.
 
 use super::check_handlers::{Candidate, Checked, without_set};

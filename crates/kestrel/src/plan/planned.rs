@@ -82,7 +82,7 @@ fn too_many() -> Error {
     }
 }
 
-/// How many kinds of record the buffers of a persistent session have room for when it begins with so many: tables that are loaded later bring
+/// Number of kinds of record that the buffers of a persistent session have room for when it begins with `records`: tables that are loaded later bring
 /// theirs.
 pub(crate) fn room_to_grow(numbers: u32) -> u32 {
     (2 * numbers).clamp(1024, u32::from(u16::MAX) + 1)

@@ -91,7 +91,7 @@ mod tests {
     use kestrel_compiler::lang::parse_probes;
 
     #[test]
-    fn probes_that_ask_for_types_are_told_from_others() {
+    fn probes_that_ask_for_types_are_distinguished_from_others() {
         for text in [
             "uprobe:a:f { print(args.x) }",
             "uretprobe:a:f { print(retval->x) }",

@@ -11,7 +11,7 @@ use kestrel_hook::hook::relay::Relay;
 
 /// The event of a hook whose handler in the table is an object that the hook cannot call, where another strategy to see the event serves it.
 pub(super) fn misfit(cells: &Cells, hook: &ExistingHook, planner: &Planner<'_>) -> Option<usize> {
-    // What tells the events of a set apart is the set's own.
+    // The values that distinguish the events of a set are the set's own.
     let [name] = hook.instances.as_slice() else {
         return None;
     };

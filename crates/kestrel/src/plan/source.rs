@@ -191,7 +191,7 @@ pub struct Options {
     pub user_stack: UserStack,
     /// Add tracefs's flags to records of events without a block.
     pub flags: bool,
-    /// What happens when a buffer is full, whatever a table file says; without it, as the file says, or [`Mode::Stream`].
+    /// Mode of the buffers, whatever a table file says; without it, as the file says, or [`Mode::Stream`].
     pub mode: Option<Mode>,
     /// Bytes of each buffer per CPU, whatever a table file says; without it, as the file says, or 4 MiB.
     pub buffer_bytes: Option<u64>,

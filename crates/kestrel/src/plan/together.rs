@@ -19,7 +19,7 @@ pub(super) fn joined(text: &str, probes: &[Probe]) -> Vec<Probe> {
     all
 }
 
-/// How many handlers a probe has.
+/// Number of a probe's handlers.
 pub(super) fn handlers(probe: &Probe) -> usize {
     let statements = probe.block.iter().flat_map(|block| &block.statements);
     let is_handler = |statement: &&Statement| matches!(statement.kind, StatementKind::Handler { .. });

@@ -34,7 +34,7 @@ pub(super) fn check(file: &TableFile, plan: Plan) -> Result<Plan> {
     })
 }
 
-/// What an untrusted file may not ask for by this statement; its parts are statements of their own.
+/// The request of a statement that an untrusted file may not make; its parts are statements of their own.
 fn objectionable(statement: &Statement) -> Option<&'static str> {
     match &statement.kind {
         StatementKind::Record(record) => {

@@ -61,7 +61,7 @@ pub struct Hit {
     pub arguments: Vec<(String, Value)>,
     /// The kernel's call stack, innermost first, where the handler records it ([`with_stack`](super::Kprobe::with_stack)).
     pub stack: Vec<Frame>,
-    /// What else the handler records, under the names it gives: `retval`, entry data, `name = value`.
+    /// The other fields of the handler, under the names it gives: `retval`, entry data, `name = value`.
     pub fields: Vec<(String, Value)>,
 }
 
@@ -78,7 +78,7 @@ impl Hit {
     }
 }
 
-/// One line like those of `kestrel trace`; registers and stack on lines of their own beneath it, without a line feed at the end.
+/// Writes one line like those of `kestrel trace`; registers and stack on lines of their own beneath it, without a line feed at the end.
 impl fmt::Display for Hit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let when = (self.when.as_secs(), self.when.subsec_micros());

@@ -189,7 +189,7 @@ impl Kretprobe {
     }
 }
 
-/// What all kinds have.
+/// Methods of all kinds.
 macro_rules! kind {
     ($kind:ident) => {
         impl $kind {
@@ -223,7 +223,7 @@ macro_rules! kind {
                 self
             }
 
-            /// One more closure, with a priority: higher ones are given a hit first, and [`on_hit`](Self::on_hit)'s has 0. [`Registration::listen`] registers closures later, and unregisters
+            /// Adds a closure with a priority: higher ones are given a hit first, and [`on_hit`](Self::on_hit)'s has 0. [`Registration::listen`] registers closures later, and unregisters
             /// them.
             #[must_use]
             pub fn on_hit_with(mut self, priority: i32, closure: impl FnMut(&Hit) + Send + 'static) -> Self {
@@ -253,7 +253,7 @@ kind!(Jprobe);
 kind!(Kretprobe);
 kind!(Tracepoint);
 
-/// What those have that are on functions.
+/// Methods of the kinds that are on functions.
 macro_rules! of_function {
     ($kind:ident) => {
         impl $kind {

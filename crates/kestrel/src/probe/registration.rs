@@ -22,7 +22,7 @@ const NAP: Duration = Duration::from_millis(5);
 /// Dropping it takes the probes off the kernel; hits that were not read are gone then, where [`unregister`](Self::unregister) still delivers them. The
 /// kernel takes some 0.1 s for each probe that is attached by itself. It ends with the process, too, however that ends.
 ///
-/// It may be sent to another thread, which then runs the closures:
+/// The registration may be sent to another thread, which then runs the closures:
 ///
 /// ```no_run
 /// use kestrel::probe::Kprobe;

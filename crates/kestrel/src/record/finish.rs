@@ -31,7 +31,7 @@ impl Recorder {
         let classes = self.session.classes();
         let mut names = self.names.clone();
         names.extend(self.session.thread_names()?);
-        // Nobody else has it any more.
+        // This is the last reference.
         let code = self.code.take().and_then(Arc::into_inner);
         let mut code = code.map(|code| code.into_inner().unwrap_or_else(PoisonError::into_inner));
         if let Some(code) = &mut code {

@@ -62,18 +62,18 @@ pub struct Recorder {
     before: Written,
     counted: Totals,
     ended: Option<Duration>,
-    /// What the system said when a page could not be written, and records that could not be, by buffer, event number and CPU.
+    /// The system's error when a page could not be written, and records that could not be, by buffer, event number and CPU.
     failed: Option<String>,
     unwritten: BTreeMap<(u32, u16, u32), u64>,
     /// Of the pages that could not be written those that were all the same: the first so many of that buffer and CPU.
     spared: BTreeMap<(u32, u32), u64>,
-    /// What records ask of user space: not in the trace.
+    /// Reader of the messages by which records ask user space for something: not in the trace.
     messages: MessageReader,
     /// Whether a writer woke the reader for the last poll.
     woken: bool,
     /// Records in the pages that were written.
     on_file: u64,
-    /// What could not be read at the end.
+    /// Parts of the buffers that could not be read at the end.
     unread: Unread,
     /// Names of the processes that were there at the start, some of which may be gone at the end.
     names: Processes,
@@ -319,7 +319,7 @@ impl Recorder {
     /// Performs what records ask of user space, in the order of their times. Gives their number.
     ///
     /// # Errors
-    /// Those of `act`.
+    /// Errors of `act`.
     pub fn poll_messages(&mut self, act: &mut Act<'_>) -> Result<usize> {
         let mut buffers = self.session.buffers().iter();
         match buffers.find(|buffer| buffer.name() == MESSAGES) {

@@ -184,7 +184,7 @@ pub fn directory_at(base: &Path, time: SystemTime) -> PathBuf {
 /// A directory of a recording that is whole.
 #[derive(Clone, Debug)]
 pub struct CompletedDirectory {
-    /// Its path.
+    /// Path of the directory.
     pub path: PathBuf,
     /// Amount written.
     pub written: Written,

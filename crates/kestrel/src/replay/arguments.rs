@@ -1,4 +1,4 @@
-//! Arguments by number (`arg0`) at recorded entries of the kernel's functions, whose records have parameters by name: the types of the recorded kernel say which is which.
+//! Arguments by number (`arg0`) at recorded entries of the kernel's functions, whose records have parameters by name: the types of the recorded kernel map one to the other.
 
 use kestrel_bpf::btf::{Btf, Type};
 use kestrel_compiler::context::{Context, Source};
@@ -6,7 +6,7 @@ use kestrel_replay::event::unrecorded_argument;
 use kestrel_trace::event::EventClass;
 use kestrel_trace::event_kind;
 
-/// Gives a context the arguments that the event's records have as parameters; others are refused by name. What was recorded as `arg0` stays that.
+/// Adds to a context the arguments that the event's records have as parameters; others are refused by name. A field recorded as `arg0` keeps its name.
 pub(super) fn by_number(event: &EventClass, types: &Btf, context: &mut Context) {
     let name = context.function.as_deref();
     let name = name.filter(|_| event_kind::is_function_entry(&event.kind));
@@ -19,9 +19,9 @@ pub(super) fn by_number(event: &EventClass, types: &Btf, context: &mut Context) 
         let words = match (types.resolved(parameter.ty), size) {
             (Type::Int(_) | Type::Ptr(_) | Type::Enum(_), Some(1..=8)) => 1,
             (Type::Struct(_) | Type::Union(_), Some(size @ 1..=16)) => size.div_ceil(8) as usize,
-            // What has no bytes is not passed.
+            // A value without bytes is not passed.
             (_, Some(0)) => continue,
-            // Memory carries it: what follows has no number that is known here.
+            // The value is passed in memory: numbers of the following parameters are not known here.
             _ => break,
         };
         for place in number..number + words {
@@ -125,7 +125,7 @@ mod tests {
                 "$name = (struct name *)arg3; print(str($name->text)); @[arg0] = count()",
                 "arg0, arg3, mem3 = buf(arg3, 16), arg5 = *(uint64 *)(arg3 + 8), text5 = str(*(uint64 *)(arg3 + 8))",
             ),
-            // The return reads what is kept.
+            // The return reads kept values.
             (
                 "@name[tid] = ((struct name *)arg3)->text",
                 "arg3, mem3 = buf(arg3, 16), arg5 = *(uint64 *)(arg3 + 8), text5 = str(*(uint64 *)(arg3 + 8))",
@@ -134,7 +134,7 @@ mod tests {
                 "@[kstack, str(arg3), kstack(3)] = count()",
                 "arg3, text3 = str(arg3), kstack",
             ),
-            // Which memory that is only the run knows.
+            // The address is known only at run time.
             ("@[str(arg3 + arg0)] = count()", "arg3"),
         ];
         for (handler, values) in cases {
@@ -151,7 +151,7 @@ mod tests {
         let named = |names: [&str; 4]| names.map(|name| (name != "-").then(|| name.to_owned())).to_vec();
         assert_eq!(of(&["nd", "flags"]), named(["nd", "-", "-", "flags"]));
         assert_eq!(of(&["flags"]), named(["-", "-", "-", "flags"]));
-        // What was recorded by number is itself.
+        // Fields recorded by number keep their names.
         assert_eq!(of(&["flags", "arg1", "nd"]), named(["nd", "arg1", "-", "flags"]));
         assert_eq!(of(&["arg3", "flags", "arg0"]), named(["arg0", "-", "-", "arg3"]));
     }

@@ -25,37 +25,37 @@ pub(super) struct Calls<'e> {
     pub(super) signatures: Signatures,
     /// The calls that were asked for, where the recording says it.
     set: Option<Set>,
-    /// What the calls' names are known by.
+    /// Source of the calls' names.
     by: KnownBy,
 }
 
-/// What the names of a recording's calls are known by.
+/// Source of the names of a recording's calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 enum KnownBy {
-    /// The recording, which has its kernel's calls beside its records; those of 32-bit programs are apart.
+    /// The recording, which has its kernel's calls beside its records; those of 32-bit programs are kept separately.
     #[default]
     Recording,
     /// The running kernel, which is the recorded one.
     Kernel,
     /// The numbers of this architecture: names alone.
     Numbers,
-    /// Nothing: they are of another architecture (`uname -m`).
+    /// No names: the calls are of another architecture (`uname -m`).
     Nothing { machine: String },
 }
 
 /// System calls as an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CallEvent<'e> {
-    /// The event as it would be, were its own tracepoint recorded.
+    /// The event as its own tracepoint would have recorded it.
     pub(super) class: EventClass,
     side: Side,
-    /// The classes whose records it is of.
+    /// Event classes of its records.
     pub(super) events: Vec<&'e EventClass>,
     /// The call, if it is one.
     pub(super) call: Option<(u64, Signature)>,
-    /// How many words of the records' calls are known.
+    /// Number of known words of the records' calls.
     words: usize,
-    /// Whether of the call no more is known than its name.
+    /// Whether only the call's name is known.
     is_named_only: bool,
 }
 
@@ -100,14 +100,14 @@ impl<'e> Calls<'e> {
         }
     }
 
-    /// The tracepoint of all calls, where its records are of several classes: what they have in common is what that tracepoint has.
+    /// The tracepoint of all calls, where its records are of several classes: the fields in common are those of that tracepoint.
     pub(super) fn all(&self, name: &str) -> Option<CallEvent<'e>> {
         let side = Side::ALL.into_iter().find(|side| side.event() == name)?;
         let events = self.events(side);
         (events.len() > 1).then(|| CallEvent::new(side, events.to_vec(), None))
     }
 
-    /// The calls whose tracepoints a pattern means, except those that were recorded by these; in the order of their names.
+    /// The calls whose tracepoints match a pattern, except those that were recorded by these; in the order of their names.
     pub(super) fn matching(&self, pattern: &str, recorded: &[&EventClass]) -> Vec<CallEvent<'e>> {
         if !pattern.starts_with(GROUP) {
             return Vec::new();
@@ -155,7 +155,7 @@ impl<'e> Calls<'e> {
             .collect()
     }
 
-    /// What is not told apart in the records of single calls, where that is so.
+    /// A warning where single calls cannot be distinguished in the records.
     pub(super) fn warning(&self, event: &CallEvent<'_>) -> Option<String> {
         event.call.as_ref()?;
         let all = event.side.event();
@@ -194,7 +194,7 @@ impl<'e> Calls<'e> {
         ))
     }
 
-    /// Says how a call would have been recorded that was not among those that were asked for.
+    /// A hint at how to record a call that was not among the requested ones.
     pub(super) fn left_out(&self, name: &str) -> Option<String> {
         let call = Side::ALL.into_iter().find_map(|side| {
             name.strip_prefix(side.prefix())
@@ -207,7 +207,7 @@ impl<'e> Calls<'e> {
         ))
     }
 
-    /// What is said of a name that none of the calls has, which are known and were recorded: the call that is usually called so.
+    /// The message about a name that none of the calls has, which are known and were recorded: the call that is usually called so.
     pub(super) fn unknown(&self, name: &str) -> Option<Option<String>> {
         let (side, call) = Side::ALL
             .into_iter()
@@ -248,7 +248,7 @@ fn of_kernel(catalog: &Catalog) -> Option<Signatures> {
     Some(signatures)
 }
 
-/// The calls of this architecture as far as names: those of their tracepoints.
+/// The names of this architecture's calls, which are those of their tracepoints.
 fn by_numbers() -> Signatures {
     let mut signatures = Signatures::default();
     for number in 0..=arch::HIGHEST_SYSCALL {
@@ -325,7 +325,7 @@ impl<'e> CallEvent<'e> {
         self.call.as_ref().map(|(number, _)| *number)
     }
 
-    /// Why it has no field of a name, where records have all that it has.
+    /// The reason why it has no field of a name, where records are complete.
     pub(super) fn lacks(&self, name: &str) -> Option<String> {
         let (_, signature) = self.call.as_ref()?;
         if self.is_named_only && self.side == Side::Entry {

@@ -66,7 +66,7 @@ struct Tick {
 
 /// Ticks between two records that are always run.
 const FREE_TICKS: u64 = 1000;
-/// How many more are run in all times between records: eight minutes at one a millisecond, five days at one a second.
+/// Most further ticks in all times between records: eight minutes at one a millisecond, five days at one a second.
 const MAX_IDLE: u64 = 500_000;
 /// Bytes printed by such a tick that count as another one: those of a table a thousand times a second fill no memory.
 const IDLE_BYTES: usize = 512;
@@ -195,7 +195,7 @@ impl Replaying {
         &self.warnings
     }
 
-    /// How many handlers there are, each event of each counted.
+    /// Number of handlers, counted for each of their events.
     pub fn handlers(&self) -> usize {
         self.handlers
     }
@@ -205,7 +205,7 @@ impl Replaying {
         self.exit
     }
 
-    /// How many records of output were lost because a run wrote too much.
+    /// Number of records of output that were lost because a run wrote too much.
     pub fn lost(&self) -> u64 {
         self.replay.lost()
     }
@@ -221,7 +221,7 @@ impl Replaying {
         self.replay.set_gap(gap_ns);
     }
 
-    /// How many returns with memory were not paired with the entries of their calls, because records may be missing between them.
+    /// Number of returns with memory that were not paired with the entries of their calls, because records may be missing between them.
     pub fn unpaired(&self) -> u64 {
         self.replay.unpaired()
     }
@@ -229,7 +229,7 @@ impl Replaying {
     /// Runs the handlers of `begin`.
     ///
     /// # Errors
-    /// Those of `perform`.
+    /// Errors of `perform`.
     pub fn begin(&mut self, perform: &mut Perform) -> Result<()> {
         self.run_handlers(&self.begin.clone(), perform)
     }
@@ -323,7 +323,7 @@ impl Replaying {
         self.due_ns = self.due();
     }
 
-    /// How many ticks of intervals were left out in long times without records.
+    /// Number of interval ticks that were left out in long times without records.
     pub fn skipped_ticks(&self) -> u64 {
         self.skipped_ticks
     }

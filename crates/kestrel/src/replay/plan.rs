@@ -284,7 +284,7 @@ impl<'e> Round<'e> {
         context
     }
 
-    /// What an entry of a function must be recorded with, beside its parameters, for all that a handler reads of it.
+    /// The fields that an entry of a function must be recorded with, beside its parameters, for all that a handler reads of it.
     fn needed(&self, probe: &Probe, event: &EventClass) -> Option<String> {
         if !event_kind::is_function_entry(&event.kind) {
             return None;

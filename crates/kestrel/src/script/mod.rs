@@ -120,13 +120,13 @@ impl Running {
         )
     }
 
-    /// How many times of intervals were skipped since the last call, because what was printed before them was not written out yet. What was counted went into
+    /// Number of interval ticks that were skipped since the last call, because what was printed before them was not written out yet. What was counted went into
     /// the next ones.
     pub fn take_skipped(&self) -> u64 {
         self.ticks.as_ref().map_or(0, Ticks::take_skipped)
     }
 
-    /// How long nothing is due that no bell tells of; `None` where nothing ever is.
+    /// Time until the next work that no bell announces; `None` where there is none.
     pub fn until_due(&self) -> Option<Duration> {
         self.ticks.as_ref().map(Ticks::until_next)
     }
@@ -166,7 +166,7 @@ impl Running {
     fn fire_once(&mut self, name: &str, perform: &mut Perform) -> Result<()> {
         let mut fired = false;
         for hook in self.session().own_hooks(name) {
-            // What a handler of `begin` ends has no more of them.
+            // A program that a handler of `begin` ends has no more of them.
             if name == "begin" {
                 if std::mem::take(&mut fired) {
                     self.drain(perform)?;

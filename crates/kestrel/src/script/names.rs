@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(names.control_group(inner, "un*").as_deref(), Some("unified:/a/b"));
         assert_eq!(names.control_group(inner, "cpu").as_deref(), Some(""));
         assert_eq!(names.control_group(number("cpu"), "").as_deref(), Some("cpu:/"));
-        // What was found is looked for again when it is no longer there.
+        // A path that was found is looked for again when it is no longer there.
         let from = tree.path().join("sys/fs/cgroup/unified/a/b");
         std::fs::rename(&from, tree.path().join("sys/fs/cgroup/unified/c")).unwrap();
         assert_eq!(names.control_group(inner, "").as_deref(), Some("unified:/c"));

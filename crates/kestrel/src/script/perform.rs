@@ -78,9 +78,9 @@ pub struct Perform {
     pub out: Vec<u8>,
     /// Standard error since it was taken last.
     pub err: Vec<u8>,
-    /// How much of both there was when something was said: the order of the two.
+    /// Lengths of both at each write to standard error: the order of the two.
     order: Vec<(usize, usize)>,
-    /// How many messages of `errorf` there were.
+    /// Number of messages of `errorf`.
     pub errors: u64,
     /// Set by the signal that ends the program: commands that still wait are then counted in `not_run` and not run.
     pub interrupted: Arc<AtomicBool>,
@@ -352,18 +352,18 @@ impl Perform {
 
     /// Writes what was printed and what was said, each behind what came before it, and forgets it: both may go to one terminal.
     pub fn write(&mut self, out: &mut dyn Write, err: &mut dyn Write) -> std::io::Result<()> {
-        let (mut printed, mut said) = (self.out.as_slice(), self.err.as_slice());
+        let (mut printed, mut messages) = (self.out.as_slice(), self.err.as_slice());
         let (mut out_at, mut err_at) = (0, 0);
         for (out_end, err_end) in self.order.drain(..) {
             let some = printed.split_off(..out_end.saturating_sub(out_at).min(printed.len()));
             out.write_all(some.unwrap_or_default())?;
             out.flush()?;
-            let some = said.split_off(..err_end.saturating_sub(err_at).min(said.len()));
+            let some = messages.split_off(..err_end.saturating_sub(err_at).min(messages.len()));
             err.write_all(some.unwrap_or_default())?;
             (out_at, err_at) = (out_end, err_end);
         }
         out.write_all(printed)?;
-        err.write_all(said)?;
+        err.write_all(messages)?;
         self.clear();
         Ok(())
     }

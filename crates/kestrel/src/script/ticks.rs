@@ -84,7 +84,7 @@ impl Ticks {
         self.shared.skipped.swap(0, Ordering::Relaxed)
     }
 
-    /// How long there will be nothing to take.
+    /// Time until the next tick.
     pub(super) fn until_next(&self) -> Duration {
         if !self.shared.made().is_empty() {
             return Duration::ZERO;
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_skipped_and_counted_where_nobody_takes_their_records() {
+    fn ticks_are_skipped_and_counted_without_a_reader() {
         let known = ConstantRecord {
             record: 0,
             bytes: vec![0; 8],

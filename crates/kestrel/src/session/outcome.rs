@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn arrivals_where_an_event_is_seen_are_not_called_its_hits() {
-        let said = |event: &str| {
+        let sentence = |event: &str| {
             let missed = Missed {
                 event: event.to_owned(),
                 further_events: 0,
@@ -173,15 +173,18 @@ mod tests {
             "kprobe:f+0x9:fault",
             "kprobe:f+0x9:post fault",
         ] {
-            let said = said(event);
-            assert!(said.starts_with("17 arrivals where kprobe:f+0x9:"), "{said}");
-            assert!(said.contains("were missed: a program"), "{said}");
+            let sentence = sentence(event);
+            assert!(
+                sentence.starts_with("17 arrivals where kprobe:f+0x9:"),
+                "{sentence}"
+            );
+            assert!(sentence.contains("were missed: a program"), "{sentence}");
         }
         for event in ["kprobe:f+0x9", "kprobe:f+0x9:post start"] {
             assert!(
-                said(event).starts_with("17 hits of kprobe:f+0x9"),
+                sentence(event).starts_with("17 hits of kprobe:f+0x9"),
                 "{}",
-                said(event)
+                sentence(event)
             );
         }
     }

@@ -46,9 +46,9 @@ pub struct Cause {
 pub struct CauseCounts {
     /// Causes of hits, each with its count.
     pub causes: Vec<Cause>,
-    /// Hits of which nobody knows the cause, since the map has no room for another one.
+    /// Hits of unknown cause, since the map has no room for another one.
     pub uncounted_hits: u64,
-    /// What the maps of the events' own handlers hold.
+    /// Contents of the maps of the events' own handlers.
     pub maps: Vec<Snapshot>,
 }
 

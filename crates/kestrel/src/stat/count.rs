@@ -8,7 +8,7 @@ use kestrel_kernel::perf::Reading;
 pub struct Event {
     /// Name of the count: the counter as it was typed, or the event with its predicate.
     pub name: String,
-    /// What it counts, where that is no event of a tracer.
+    /// The counter, where it is no event of a tracer.
     pub counter: Option<Named>,
 }
 
@@ -35,7 +35,7 @@ pub enum Part {
 pub enum Amount {
     /// This machine cannot count it.
     NotSupported,
-    /// So much; nothing at all where it never had a counter ([`Reading::running`] is 0).
+    /// The reading; nothing at all where the event never had a counter ([`Reading::running`] is 0).
     Counted(Reading),
 }
 

@@ -76,7 +76,7 @@ fn of_piece(piece: &str, text: &str, host: &Host) -> Result<Option<(Vec<Named>, 
     Ok(named.map(|named| (vec![named], false)))
 }
 
-/// What stands behind a group's brace, as each of its counters has it: nothing, `:u` or `:k`. `:S` is about samples and changes no count.
+/// The mode behind a group's brace, as each of its counters has it: nothing, `:u` or `:k`. `:S` is about samples and changes no count.
 fn group_mode(behind: &str) -> Option<String> {
     let Some(letters) = behind.strip_prefix(':') else {
         return behind.is_empty().then(String::new);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_groups_and_events_are_told_apart() {
+    fn counters_groups_and_events_are_distinguished() {
         assert_eq!(parsed("cycles,cs"), ["cycles", "cs"]);
         assert_eq!(
             parsed("{cycles, instructions:u},sched:sched_switch, sched:sched_wakeup /args.prio == 3/"),
@@ -222,11 +222,11 @@ mod tests {
             ("cycless", "cycles"),
         ] {
             let error = parse(&[text.to_owned()], &Host::new("/nowhere")).unwrap_err();
-            let said = match &error {
+            let reason = match &error {
                 Error::Program { diagnostics, .. } => diagnostics[0].message.clone(),
                 error => error.to_string(),
             };
-            assert!(said.contains(why), "{text}: {said}");
+            assert!(reason.contains(why), "{text}: {reason}");
         }
     }
 }

@@ -56,7 +56,7 @@ pub(super) struct Counters {
     pub(super) may_miss: bool,
 }
 
-/// How often counters of a process are opened anew because it made threads meanwhile.
+/// Most attempts to open counters of a process that makes threads meanwhile.
 const ATTEMPTS: u32 = 8;
 
 /// Descriptors beside those of counters.

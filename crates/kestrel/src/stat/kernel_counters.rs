@@ -17,7 +17,7 @@ pub(super) struct Plain {
     pub(super) name: String,
     /// The kernel's number of it.
     pub(super) counter: Counter,
-    /// Its place in all specifications.
+    /// Place of the counter in all specifications.
     pub(super) place: usize,
 }
 

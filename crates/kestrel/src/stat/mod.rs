@@ -1,7 +1,7 @@
 //! Counting events without recording them. Tracepoints, probes and the like are counted by BPF programs in maps, counters of the kernel and the processor with
 //! perf_event_open(2); both are read together.
 //!
-//! [`Stat::prepare`] opens and attaches everything, [`Stat::begin`] starts counting, [`Stat::read`] gives the counts since then, [`Stat::end`] stops it.
+//! [`Stat::prepare`] opens and attaches everything, [`Stat::begin`] starts counting, [`Stat::read`] returns the counts since then, [`Stat::end`] stops it.
 //! Formatting the figures is up to the caller.
 //!
 //! ```text
@@ -99,7 +99,7 @@ impl Stat {
         })
     }
 
-    /// The counted events, in the order in which their counts are given.
+    /// The counted events, in the order of their counts.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
@@ -109,7 +109,7 @@ impl Stat {
         self.traced.as_ref().map_or(&[], Traced::warnings)
     }
 
-    /// The session of the events that programs count, which knows what was missed or left out; `None` if there are none.
+    /// The session of the events that programs count, which knows missed and left-out events; `None` if there are none.
     pub fn session(&self) -> Option<&Session> {
         self.traced.as_ref().map(Traced::session)
     }
@@ -124,7 +124,7 @@ impl Stat {
             .map_or(Ok(Vec::new()), Traced::uncounted_hits)
     }
 
-    /// Detaches the programs, in the background where the kernel takes long; gives the number of hooks that are detached there.
+    /// Detaches the programs, in the background where the kernel takes long; returns the number of hooks that are detached there.
     pub fn detach(&mut self) -> usize {
         self.traced
             .as_mut()
@@ -158,7 +158,7 @@ impl Stat {
         Ok(counts)
     }
 
-    /// Stops counting and gives the totals, which include nothing that happens later.
+    /// Stops counting and returns the totals, without later events.
     ///
     /// # Errors
     /// When the kernel refuses.

@@ -26,7 +26,7 @@ enum Group {
 
 /// Handlers that record number and result.
 pub(super) fn number_and_result(set: &Set, signatures: &Signatures) -> Vec<String> {
-    // What a command's process does before its exec is Kestrel's: the exec itself is recorded whatever the set has.
+    // Calls of a command's process before its exec are Kestrel's: the exec itself is recorded whatever the set has.
     let is_exec = |signature: &Signature| matches!(signature.own_name(), "execve" | "execveat");
     let recorded = |signature: &Signature| signature.is_in(set) || is_exec(signature);
     let calls = |abi| numbers(signatures, abi, recorded);
@@ -201,7 +201,7 @@ fn choose(rows: &[(u64, String)]) -> String {
     }
 }
 
-/// What is read of an argument's memory.
+/// The read of an argument's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ArgumentRead {
     Nothing,
@@ -209,7 +209,7 @@ enum ArgumentRead {
     Memory(Reading),
 }
 
-/// What is read of the memory of each argument: calls of which this is the same are of one kind.
+/// The reads of each argument's memory: calls of which these are the same are of one kind.
 fn reading(signature: &Signature) -> Vec<ArgumentRead> {
     let argument = |kind: Option<ArgumentKind>| match kind {
         Some(ArgumentKind::Text) => ArgumentRead::Text,

@@ -25,7 +25,7 @@ pub(super) struct Moment {
     pub(super) abi: Abi,
     /// The kind of those calls whose arguments are one place further than their fields say ([`Signature::before_program`]).
     pub(super) shifted: Option<u64>,
-    /// What an entry has beside.
+    /// Stacks of an entry.
     pub(super) stacks: EntryStacks,
     /// Whether a record has much memory.
     pub(super) many: bool,
@@ -175,7 +175,7 @@ fn memory(kinds: &[(u64, ArgumentKind)], place: usize, all: usize, moment: Momen
     ))
 }
 
-/// How many bytes are read, of which a field takes `most` at most.
+/// Number of bytes to read, of which a field takes `most` at most.
 fn length(reading: Reading, most: u32, moment: Moment) -> String {
     let length = match reading.length {
         Length::Fixed(bytes) => return bytes.to_string(),

@@ -76,7 +76,7 @@ impl Live {
     /// Gives their number.
     ///
     /// # Errors
-    /// What `show` answers, and the reader's.
+    /// Errors of `show` and of the reader.
     pub fn poll(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
         self.poll_with(&mut |_, record| show(record))
     }

@@ -82,7 +82,7 @@ impl Queue {
         }
     }
 
-    /// Adds a record that was made by its reader.
+    /// Adds a record that the reader of the rings made itself.
     pub(crate) fn put(&mut self, time_ns: u64, bytes: Vec<u8>) {
         self.waiting.push(Waiting {
             time_ns,
@@ -91,7 +91,7 @@ impl Queue {
         });
     }
 
-    /// Shows the records up to the time `until`, oldest first; gives their number.
+    /// Shows the records up to the time `until`, oldest first; returns their number.
     pub(crate) fn emit(
         &mut self,
         table: &EventTable,

@@ -1,7 +1,7 @@
 //! Watching a persistent session: records of its buffers as they come, in the order of their times, while an agent, dumps and other watchers go
 //! on; nothing is taken, and what was overwritten before it was shown is counted.
 //!
-//! Pages are copied first, then the session's description is looked at: so whatever is in them was described before. A buffer that is resized is
+//! Pages are copied first, then the session's description is read: so all events in them are described. A buffer that is resized is
 //! watched on in its new ring.
 
 use super::queue::{Queue, Taken};
@@ -33,24 +33,24 @@ pub struct Watch {
     rings: Vec<Watched>,
     classes: Vec<EventClass>,
     table: EventTable,
-    /// Identity of what `classes` were read from.
+    /// Version of the description that `classes` were read from.
     described: Option<u64>,
     waiting: Queue,
     watermark: Watermark,
     /// Packets overwritten unseen in rings that are gone.
     overwritten_before: u64,
-    /// Whether records missed in rings that are gone have been counted, and how many.
+    /// Records missed in rings that are gone; `None` where they were not counted.
     gone: Option<u64>,
     reported_overwritten: u64,
     reported: u64,
-    /// Since when a ring that is described is awaited: it is not there yet.
+    /// Time since which a described ring is awaited that does not exist yet.
     awaited: Option<Instant>,
     ended: bool,
 }
 
 /// Pages of a ring that are copied at once.
 const AT_ONCE: usize = 256;
-/// How long a ring that is described takes to be there.
+/// Longest time until a described ring exists.
 const RESIZING: Duration = Duration::from_secs(2);
 
 /// A watched ring of one CPU.
@@ -90,7 +90,7 @@ pub struct Unseen {
 }
 
 impl Watch {
-    /// Watches buffers of a session (none named: all but that of the agent's messages), from now on, or from so long ago as they hold still.
+    /// Watches buffers of a session (none named: all but that of the agent's messages), from now on, or from the oldest time that they still hold.
     ///
     /// # Errors
     /// When there is no such session or buffer, and the kernel's.
@@ -189,7 +189,7 @@ impl Watch {
         self.places.iter().filter_map(of).flatten().collect()
     }
 
-    /// When a buffer was last reset.
+    /// Time of a buffer's last reset.
     fn reset(&self, number: u32) -> u64 {
         self.session.control().since(number & 0xffff)
     }
@@ -200,10 +200,10 @@ impl Watch {
     }
 
     /// Shows every record that has come since the last call and that no other can precede any more (some 10 to 50 ms after it happened), oldest
-    /// first over all CPUs. Gives their number.
+    /// first over all CPUs. Returns their number.
     ///
     /// # Errors
-    /// What `show` answers, and the kernel's.
+    /// Errors of `show` and of the kernel.
     pub fn poll(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
         let (pages, until) = self.take()?;
         let now = self.learn()?;
@@ -222,7 +222,7 @@ impl Watch {
         !self.waiting.is_empty()
     }
 
-    /// Shows what is left, to a moment for each ring at which its missed records are known.
+    /// Shows the remaining records, up to a moment for each ring at which its missed records are known.
     ///
     /// # Errors
     /// As [`Watch::poll`].
@@ -234,7 +234,7 @@ impl Watch {
                 watched.end = buffer.ring().checkpoint(watched.cursor.cpu());
             }
         }
-        // More than once round a ring is not what there was at the end.
+        // A ring that was written round once more has not the records of the end.
         let most = self
             .parts()
             .iter()
@@ -256,7 +256,7 @@ impl Watch {
         each.sum::<Option<u64>>()?.checked_add(self.gone?)
     }
 
-    /// Records that went by unseen since the last call.
+    /// Records overwritten or lost unseen since the last call.
     pub fn take_unseen(&mut self) -> Unseen {
         let of = |ring: &Watched| ring.cursor.unread().overwritten;
         let overwritten = self.rings.iter().map(of).sum::<u64>() + self.overwritten_before;
@@ -267,7 +267,7 @@ impl Watch {
         }
     }
 
-    /// Copies pages that have something new, each with its ring, and gives the time up to which these are all: what has watermark, unless a ring has more
+    /// Copies pages with new records, each with its ring, and returns the time up to which these are all: the watermark, unless a ring has more
     /// than is copied at once.
     fn take(&mut self) -> Result<(Vec<(usize, Taken)>, u64)> {
         let (mut all, mut until) = (Vec::new(), self.watermark.until());
@@ -312,7 +312,7 @@ impl Watch {
         }
     }
 
-    /// Learns of tables that were loaded and of the session's end; gives the session as it is now, if it is another than it was.
+    /// Checks for loaded tables and for the session's end; returns the session as it is now, if it has changed.
     fn learn(&mut self) -> Result<Option<(PinnedSession, Vec<Buffer>)>> {
         let described = self.session.version();
         let waits = self.awaited.is_some_and(|since| since.elapsed() < RESIZING);
@@ -346,7 +346,7 @@ impl Watch {
         Ok(Some((now, buffers)))
     }
 
-    /// Goes on with the session as it is now: rings that are gone are left, new ones are watched from their beginning.
+    /// Continues with the session as it is now: rings that are gone are dropped, new ones are watched from their beginning.
     fn renew(&mut self, session: PinnedSession, buffers: Vec<Buffer>) {
         for mut watched in std::mem::take(&mut self.rings) {
             if numbered(&buffers, watched.number).is_some() {

@@ -58,7 +58,7 @@ impl Watermark {
         self.thread.unpark();
     }
 
-    /// Whatever happened up to then (CLOCK_MONOTONIC, ns) is in its ring by now, if it was to be kept.
+    /// Time (CLOCK_MONOTONIC, ns) up to which all events are in their rings by now, if they were to be kept.
     pub(crate) fn until(&self) -> u64 {
         self.shared.until.load(Ordering::Acquire)
     }

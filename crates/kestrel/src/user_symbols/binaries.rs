@@ -22,7 +22,7 @@ use std::path::PathBuf;
 const OPEN: u64 = 1024;
 /// Allowance for other files that a session and this process have open.
 const OTHERS: u64 = 4096;
-/// How often a binary that could not be opened is tried again, with other processes that map it.
+/// Most attempts to open a binary, through other processes that map it.
 const TRIES: u32 = 8;
 
 /// Suffix that the kernel puts behind the path of a file that has been removed.

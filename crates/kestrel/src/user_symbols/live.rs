@@ -178,7 +178,7 @@ impl LiveNames {
             return;
         }
         if located.is_some() && mapping.is_none() {
-            // What was mapped there is no more: the process has begun another program.
+            // The old mappings are gone: the process has begun another program.
             user.close(pid, record.time_ns);
             self.mappings.retain(|(of, _)| *of != pid);
             self.generated.remove(&pid);

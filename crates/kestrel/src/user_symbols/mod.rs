@@ -57,7 +57,7 @@ pub(crate) fn holds_user_stacks(classes: &[EventClass]) -> bool {
 #[derive(Debug)]
 pub struct UserCode {
     host: Host,
-    /// What processes change; none where only what they had mapped at one time is known.
+    /// Changes of the processes' mappings; none where only those of one time are known.
     band: Option<SideBand>,
     maps: MemoryMaps,
     binaries: Binaries,
@@ -114,7 +114,7 @@ impl UserCode {
     /// When perf's side band cannot be opened.
     pub(crate) fn follow(host: &Host) -> Result<Self> {
         let band = SideBand::open(host)?;
-        // What is mapped meanwhile is seen twice, which is no harm.
+        // A file that is mapped meanwhile is seen twice, which is no harm.
         Self::look(host, Some(band))
     }
 
@@ -257,7 +257,7 @@ impl UserCode {
 
     /// Names for all that is needed, and what else a reader should know.
     pub(crate) fn name(&mut self) -> (UserSymbols, Vec<String>) {
-        // What is asked for next is another trace's.
+        // The next request is another trace's.
         let (needed, gone) = (std::mem::take(&mut self.needed), std::mem::take(&mut self.gone));
         let named = naming::name(&needed, &self.binaries, &self.host, self.naming);
         let mut notes = named.remarks();

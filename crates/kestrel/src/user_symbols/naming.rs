@@ -191,7 +191,7 @@ pub(super) fn name(needed: &Needed, binaries: &Binaries, host: &Host, naming: Na
                 ..mapping
             });
         }
-        // What a process inherited has the names that its parent wrote.
+        // Code that a process inherited has the names that its parent wrote.
         let inherited = own.iter().filter_map(|mapping| {
             let number = numbers.iter().find(|(_, named)| **named == mapping.binary)?.0;
             binaries.get(*number)?.generated_by

@@ -32,7 +32,7 @@ use kestrel_trace::process::Processes;
 use kestrel_trace::symbol::Symbols;
 use support::{Reader, rest};
 
-/// What was printed.
+/// Output of the program.
 struct Printed {
     text: String,
     json: String,

@@ -217,7 +217,7 @@ impl Session {
         }
     }
 
-    /// What is in a buffer: numbers of records with their first field.
+    /// Contents of a buffer: numbers of records with their first field.
     fn records(&mut self, buffer: &str) -> Vec<(u16, u64)> {
         let classes = self.layouts.iter().map(|(id, layout)| EventClass {
             id: EventId(*id),

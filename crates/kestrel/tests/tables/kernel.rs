@@ -82,19 +82,19 @@ pub fn plan(text: &str) -> Result<Plan, Error> {
 
 /// A plan of a text that must be right.
 pub fn right(text: &str) -> Plan {
-    plan(text).unwrap_or_else(|error| panic!("{}", said(&error)))
+    plan(text).unwrap_or_else(|error| panic!("{}", rendered(&error)))
 }
 
-/// What is wrong with a text.
+/// The error message of a text.
 pub fn wrong(text: &str) -> String {
     match plan(text) {
         Ok(_) => panic!("`{text}` should be wrong"),
-        Err(error) => said(&error),
+        Err(error) => rendered(&error),
     }
 }
 
 /// An error as people see it.
-pub fn said(error: &Error) -> String {
+pub fn rendered(error: &Error) -> String {
     match error {
         Error::Table {
             file,
@@ -116,7 +116,7 @@ pub fn hook_of<'p>(plan: &'p Plan, event: &str) -> Option<&'p Hook> {
     first
 }
 
-/// What an event meets in each table, by number: the handler's text.
+/// The handlers of an event in each table, by number: the handler's text.
 pub fn handlers(plan: &Plan, event: &str) -> Vec<(u32, String)> {
     let rows = hook_of(plan, event).map_or(&[][..], |hook| &hook.handlers);
     let mut all: Vec<(u32, String)> = Vec::new();

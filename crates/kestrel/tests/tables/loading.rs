@@ -1,12 +1,12 @@
 //! A table for a session that runs: what goes into slots of its hooks, and what needs hooks of its own.
 
-use crate::kernel::{build, said};
+use crate::kernel::{build, rendered};
 use kestrel::catalog::{Catalog, Via};
 use kestrel::plan::{Existing, ExistingHook, Options, Source, plan, plan_load};
 use kestrel::plan::{Hook, Plan, Slot};
 use kestrel::table::TableFile;
 
-/// What a session would say of itself that was started with this plan, the first ways taken.
+/// The description of a session that was started with this plan, the first ways taken.
 fn existing(plan: &Plan) -> Existing {
     let hook = |(number, hook): (u32, &Hook)| ExistingHook {
         number,
@@ -126,7 +126,7 @@ fn a_set_keeps_its_order_and_several_handlers_their_places() {
 fn items_of_table_files_that_need_a_start_are_refused_by_load() {
     let words = |text: &str| match load(text) {
         Ok(_) => panic!("`{text}` should be wrong"),
-        Err(error) => said(&error),
+        Err(error) => rendered(&error),
     };
     let wrong = words("buffer y { size = 64K }\ntable b { sched:sched_switch { record() } }");
     assert!(

@@ -1,4 +1,4 @@
-//! What is wrong in a file by itself.
+//! Errors in a file by itself.
 
 use crate::kernel::wrong;
 use kestrel::buffer::layout::Mode;
@@ -42,11 +42,13 @@ fn sizes_that_are_too_small_are_rounded_up_with_a_remark() {
     for (size, remarks) in [("1", 1), ("4K", 1), ("8191", 1), ("8K", 0)] {
         let text = format!("buffer a {{ size = {size} }}\ntable t {{ }}");
         let (file, found) = read(&text, "test.kst");
-        let said: Vec<&str> = found.iter().map(|remark| remark.message.as_str()).collect();
-        assert_eq!(said.len(), remarks, "{said:?}");
+        let error_text: Vec<&str> = found.iter().map(|remark| remark.message.as_str()).collect();
+        assert_eq!(error_text.len(), remarks, "{error_text:?}");
         assert!(
-            said.iter().all(|said| said.contains("at least 8 KiB")),
-            "{said:?}"
+            error_text
+                .iter()
+                .all(|error_text| error_text.contains("at least 8 KiB")),
+            "{error_text:?}"
         );
         assert!(!has_errors(&found));
         assert!(file.buffers[0].bytes > 0);
@@ -135,12 +137,12 @@ fn every_mistake_has_its_place() {
         ("", "1:1", "no table"),
         ("table t { sched:sched_switch { record( } }", "1:40", "expected"),
     ] {
-        let said = wrong(text);
+        let error_text = wrong(text);
         assert!(
-            said.starts_with(&format!("test.kst:{place}: error: ")),
-            "{text}\n{said}"
+            error_text.starts_with(&format!("test.kst:{place}: error: ")),
+            "{text}\n{error_text}"
         );
-        assert!(said.contains(words), "{text}\n{said}");
+        assert!(error_text.contains(words), "{text}\n{error_text}");
     }
 }
 

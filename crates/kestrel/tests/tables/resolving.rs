@@ -8,7 +8,7 @@ fn row(table: u32, handler: &str) -> (u32, String) {
     (table, handler.to_owned())
 }
 
-/// How many events a plan attaches to: those that are alike share a hook.
+/// Number of events that a plan attaches to: those that are alike share a hook.
 fn events(plan: &kestrel::plan::Plan) -> usize {
     plan.hooks.iter().map(|hook| hook.instances.len()).sum()
 }
@@ -61,7 +61,7 @@ fn children_start_from_their_parents_rows() {
 }
 
 #[test]
-fn the_order_of_tables_in_the_file_is_their_number_whoever_is_the_parent() {
+fn tables_are_numbered_in_the_order_of_the_file_whatever_their_parents() {
     let plan = right("table child : base { }\ntable base { sched:sched_switch { record() } }");
     assert_eq!(plan.tables, ["child", "base"]);
     assert_eq!(handlers(&plan, "sched:sched_switch").len(), 2);
@@ -141,7 +141,7 @@ fn every_hook_compiles_with_every_row() {
 }
 
 #[test]
-fn patterns_leave_out_what_cannot_be_and_names_insist() {
+fn patterns_leave_out_unprobeable_events_and_names_insist() {
     let text = "table a { kmem:*, sched:* { record(args.bytes) } }";
     let plan = right(text);
     assert_eq!(events(&plan), 2, "only those of kmem have that field");
@@ -153,10 +153,11 @@ fn patterns_leave_out_what_cannot_be_and_names_insist() {
         warning.hints.iter().any(|h| h.contains("3 events")),
         "{warning:?}"
     );
-    let said = wrong("table a { kmem:* { record(args.bytes) }  sched:sched_switch { record(args.bytes) } }");
+    let error_text =
+        wrong("table a { kmem:* { record(args.bytes) }  sched:sched_switch { record(args.bytes) } }");
     assert!(
-        said.contains("test.kst:1:75: error: sched:sched_switch has no field \"bytes\""),
-        "{said}"
+        error_text.contains("test.kst:1:75: error: sched:sched_switch has no field \"bytes\""),
+        "{error_text}"
     );
 }
 
@@ -168,14 +169,14 @@ fn one_table_keeps_an_event_that_another_cannot_have() {
 
 #[test]
 fn names_must_be_there_and_patterns_may_match_nothing() {
-    let said = wrong("table a { sched:sched_swich { record() } }");
+    let error_text = wrong("table a { sched:sched_swich { record() } }");
     assert!(
-        said.starts_with("test.kst:1:11: error: this kernel has no tracepoint"),
-        "{said}"
+        error_text.starts_with("test.kst:1:11: error: this kernel has no tracepoint"),
+        "{error_text}"
     );
     assert!(
-        said.contains("did you mean tracepoint:sched:sched_switch"),
-        "{said}"
+        error_text.contains("did you mean tracepoint:sched:sched_switch"),
+        "{error_text}"
     );
     let plan = right("table a { nobody:* { record() }  sched:sched_switch { record() } }");
     assert_eq!(plan.hooks.len(), 1);
@@ -202,8 +203,11 @@ fn names_must_be_there_and_patterns_may_match_nothing() {
     assert_eq!(warned("memcg:*"), "");
     assert_eq!(warned("tracepoint:memcg:count*"), "");
     assert_eq!(warned("class:lock"), "");
-    let said = wrong("table a { kprob:vfs_read { record() } }");
-    assert!(said.contains("no tracepoint `kprob:vfs_read`"), "{said}");
+    let error_text = wrong("table a { kprob:vfs_read { record() } }");
+    assert!(
+        error_text.contains("no tracepoint `kprob:vfs_read`"),
+        "{error_text}"
+    );
 }
 
 #[test]
@@ -214,30 +218,33 @@ fn classes_are_patterns() {
     let class = |event: &str| shown.iter().find(|s| s.event == event).unwrap().class;
     assert_eq!(class("kmem:kfree"), Some("memory"));
     assert_eq!(class("sched:sched_switch"), Some("process"));
-    let said = wrong("table a { class:memry { record() } }");
-    assert!(said.contains("class:memory"), "{said}");
+    let error_text = wrong("table a { class:memry { record() } }");
+    assert!(error_text.contains("class:memory"), "{error_text}");
     // One that is masked must be there, too.
     for mask in ["class:memry", "class:nope", "class:nop*"] {
-        let said = wrong(&format!(
+        let error_text = wrong(&format!(
             "table a {{ sched:sched_switch {{ record() }}  {mask} {{ }} }}"
         ));
-        assert!(said.contains(&format!("no class `{}`", &mask[6..])), "{said}");
-        assert!(said.contains("class:memory"), "{said}");
+        assert!(
+            error_text.contains(&format!("no class `{}`", &mask[6..])),
+            "{error_text}"
+        );
+        assert!(error_text.contains("class:memory"), "{error_text}");
     }
 }
 
 #[test]
-fn kinds_that_are_not_there_yet_are_told_where_they_stand() {
+fn unknown_kinds_are_reported_at_their_place() {
     for (event, why) in [
         ("BEGIN", "kestrel run"),
         ("asyncwatchpoint:main", "not yet supported"),
     ] {
         for block in ["{ record() }", "{ }"] {
-            let said = wrong(&format!(
+            let error_text = wrong(&format!(
                 "table a {{\n  sched:sched_switch {{ record() }}\n  {event} {block}\n}}"
             ));
-            assert!(said.contains(":3:3: error:"), "{said}");
-            assert!(said.contains(why), "{said}");
+            assert!(error_text.contains(":3:3: error:"), "{error_text}");
+            assert!(error_text.contains(why), "{error_text}");
         }
     }
 }
@@ -305,7 +312,7 @@ fn texts_and_tables_join_and_dedupe_alike() {
         ("kprobe:vfs_read, kprobe:vfs_write { record(pid) }", vec![2]),
         // Few with the default record: each has its parameters in it.
         ("kprobe:vfs_read, kprobe:vfs_write", vec![1, 1]),
-        // What is named by itself is seen by itself; the pattern has the rest.
+        // A function named by itself is seen by itself; the pattern has the rest.
         ("kprobe:vfs_read, kprobe:vfs_*", vec![1, 3]),
         ("kprobe:vfs_*, kprobe:vfs_read", vec![1, 3]),
         // An event that is named again meets the handler once.

@@ -27,7 +27,7 @@ pub struct Rotation {
     pub size: u64,
     /// Longest time for which one is written.
     pub time: Duration,
-    /// How many segments of a session are kept; all of them without a number.
+    /// Number of segments of a session that are kept; all of them without a number.
     pub keep: Option<usize>,
 }
 
@@ -59,7 +59,7 @@ pub struct Settings {
 pub struct Note {
     /// The session that it is about.
     pub session: String,
-    /// What has happened.
+    /// The event of the log.
     pub what: LogNews,
 }
 
@@ -68,11 +68,11 @@ pub struct Note {
 pub enum LogNews {
     /// These buffers are kept from now on.
     Begun(Vec<String>),
-    /// Nothing of the session can be kept.
+    /// The session has nothing to keep.
     Nothing(String),
     /// Another agent writes the session's log.
     Taken,
-    /// Nothing can be written now; what is in the buffers waits there.
+    /// The file cannot be written now; the records wait in the buffers.
     Stalled(Error),
     /// The log goes on.
     GoesOn,
@@ -80,13 +80,13 @@ pub enum LogNews {
     Finished(Finished),
     /// A segment could not be ended; it is tried again.
     NotEnded(Error),
-    /// One of the session's buffers has another size: what it was before is read to its end, then what it is.
+    /// A buffer of the session has another size: the old ring is read to its end, then the new one.
     Resized,
     /// The session has ended, and its log is whole.
     Ended,
 }
 
-/// How often what cannot be written is tried again.
+/// Time between two attempts to write.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The logs of all sessions.

@@ -48,7 +48,7 @@ struct Ledger {
 pub(super) struct Journal {
     /// The identity of the session's trace.
     pub(super) uuid: String,
-    /// What the buffers had lost when the segment before it ended.
+    /// Losses of the buffers when the segment before it ended.
     before: Vec<(u32, u16, u32, u64)>,
     /// Set while the segment is ended.
     pub(super) closing: Option<Closing>,
@@ -57,7 +57,7 @@ pub(super) struct Journal {
 /// Reason for which a segment ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Closing {
-    /// What the buffers have lost.
+    /// Losses of the buffers.
     lost: Vec<(u32, u16, u32, u64)>,
     /// Records of pages in use that are its last packets.
     pub(super) parts: Vec<PartEntry>,
@@ -111,7 +111,7 @@ pub struct Finished {
     pub bytes: u64,
     /// Older segments that were removed.
     pub removed: usize,
-    /// What should have been removed with it and is still there, and why.
+    /// Files that should have been removed with it and are still there, and why.
     pub not_removed: Vec<(PathBuf, String)>,
 }
 
@@ -259,7 +259,7 @@ pub(super) struct Ending {
     journal: Journal,
     place: SegmentPlace,
     threads: Processes,
-    /// What is known of the processes' code, where its records have their stacks.
+    /// Symbols of the processes' code, where its records have their stacks.
     code: Option<SharedCode>,
     host: Host,
     is_retry: bool,
@@ -544,7 +544,7 @@ fn read_json<T: for<'a> Deserialize<'a>>(folder: &Path, name: &str) -> Option<T>
     serde_json::from_str(&text).ok()
 }
 
-/// What is noted has no more bytes.
+/// The greatest length of a note, in bytes.
 const LONGEST: u64 = 64 << 20;
 
 /// Writes beside, then renames.

@@ -29,9 +29,9 @@ use std::time::{Duration, Instant};
 const MAX_ENDING: usize = 4;
 /// How soon a file ends after its beginning for the sake of a ring that is read to its end.
 const REST: Duration = Duration::from_millis(20);
-/// How long a buffer that is described takes to be there.
+/// Longest time until a described buffer exists.
 const RESIZING: Duration = Duration::from_secs(2);
-/// How long programs that were running when a session ended may take for their records.
+/// Longest time that programs that were running when a session ended may take for their records.
 const SETTLING: Duration = Duration::from_millis(50);
 
 /// Destination and settings of a log.
@@ -56,7 +56,7 @@ pub(super) struct Spool {
     settled: bool,
     /// When a newer description was first seen that has a ring not read here.
     stale: Option<Instant>,
-    /// What segments say about themselves: the buffers logged, all events known.
+    /// Description that all segments have: the buffers logged, all events known.
     info: TraceInfo,
     events: EventTable,
     /// Identity of what `info` was read from.
@@ -66,7 +66,7 @@ pub(super) struct Spool {
     rotated: Instant,
     counted: LostRecords,
     endings: Vec<Ended>,
-    /// What could not be ended, and when that was tried.
+    /// Segments that could not be ended, and when that was tried.
     failed: Vec<(Instant, Ending)>,
     /// Bytes of packets written.
     written: u64,
@@ -185,7 +185,7 @@ impl Spool {
     /// Writes all pages that are whole, and begins a new segment when it is time. Gives the number of pages.
     pub(super) fn poll(&mut self) -> Result<usize> {
         let ends = self.ends();
-        // What is in the pages before these places was described before it happened.
+        // Events in the pages before these places were described before they happened.
         self.learn()?;
         let user = self.target.user.clone();
         self.follow_code()?;
@@ -451,7 +451,7 @@ impl Spool {
             let ends = self.ends();
             self.take(&ends)?;
             self.rotate(true)?;
-            // What is left now is where a writer was stopped in the middle of a record.
+            // Remaining gaps are where a writer was stopped in the middle of a record.
             for (number, cpu, _) in ends {
                 let mut pages = Vec::new();
                 let Some(buffer) = numbered(&self.buffers, number) else {

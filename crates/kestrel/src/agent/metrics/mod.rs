@@ -92,7 +92,7 @@ impl Collector {
         families.sessions.add(&[], names.len() as u64);
         for name in &names {
             if let Ok(session) = self.store.session(Some(name)) {
-                // What was read of it before is kept.
+                // Values read before the session ended are kept.
                 let _ended = self.session(&session, &mut families);
             }
         }

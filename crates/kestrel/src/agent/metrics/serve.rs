@@ -112,7 +112,7 @@ fn converse(mut stream: TcpStream, seat: Option<&Seat>, page: &Page) -> io::Resu
             None => plain("431 Request Header Fields Too Large", "the request is too long"),
         },
         None => {
-            // What is not read when a connection is closed makes the other side lose the answer.
+            // Unread bytes at the close of a connection make the other side lose the answer.
             stream.set_read_timeout(Some(PAUSE))?;
             let _unread = stream.read(&mut [0; 1024]);
             plain("503 Service Unavailable", "too many connections")
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_nothing_keeps_nobody_waiting() {
+    fn a_silent_client_keeps_no_other_waiting() {
         let server = Server::begin(([127, 0, 0, 1], 0).into(), Arc::new(|_| "page".to_owned())).unwrap();
         let request = "GET /metrics HTTP/1.1\r\n\r\n";
         // Those that say nothing take all places, for a while: on a slow machine that may be over before anybody else asks.

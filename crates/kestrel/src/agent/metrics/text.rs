@@ -27,7 +27,7 @@ impl Format {
     }
 
     /// The format's `Content-Type`.
-    pub fn content_type(self) -> &'static str {
+    pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -125,7 +125,7 @@ impl Family {
     }
 
     /// Adds a number of a summary or histogram.
-    pub fn add_part(
+    pub(crate) fn add_part(
         &mut self,
         suffix: &'static str,
         labels: &[(&'static str, &str)],
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_format_is_what_the_reader_accepts() {
+    fn the_format_is_the_one_that_the_reader_accepts() {
         let prometheus =
             "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
         assert_eq!(Format::accepted(prometheus), Format::OpenMetrics);

@@ -46,7 +46,7 @@ pub(super) struct Planner<'a> {
     objects: Vec<Arc<HandlerFile>>,
     pub(super) findings: Findings,
     pub(super) warnings: Vec<(String, Diagnostic)>,
-    /// What is done about events that do not exist, where a program is planned.
+    /// Treatment of events that do not exist, where a program is planned.
     pub(super) missing_probes: Option<MissingProbes>,
     /// Patterns of the probe being planned that match nothing, with why.
     pub(super) unmatched: Vec<(Span, String)>,

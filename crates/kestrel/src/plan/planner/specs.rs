@@ -84,7 +84,7 @@ impl Planner<'_> {
                         ..hook
                     }));
                 }
-                // What the other probes say of maps is wanted all the same.
+                // Uses of maps in the other probes are wanted all the same.
                 Err(error) => failed = failed.or(Some(self.alone(probe, error))),
             }
         }
@@ -96,7 +96,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The hooks of one probe, whatever other probes its events meet; `number` tells it from those.
+    /// The hooks of one probe, whatever other probes its events meet; `number` is the probe's own.
     fn probe_hooks(&mut self, source: &Arc<str>, probe: &Probe, number: usize) -> Result<Vec<Hook>> {
         self.source.text = source.clone();
         self.events = Events::new(self.catalog, self.options.via);

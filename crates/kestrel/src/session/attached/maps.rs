@@ -9,7 +9,7 @@ use kestrel_object::BpfMap;
 use kestrel_trace::aggregate::read::Snapshot;
 
 impl Session {
-    /// How often helpers have failed in its programs so far, where that is counted.
+    /// Failures of helpers in the session's programs so far, where they are counted.
     ///
     /// # Errors
     /// When the kernel does not answer.
@@ -34,7 +34,7 @@ impl Session {
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub fn map_generation(
+    pub(crate) fn map_generation(
         &self,
         name: &str,
         generation: u64,
@@ -49,7 +49,7 @@ impl Session {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn sweep_map(&self, name: &str, generation: u64, zeroed: bool) -> Result<()> {
+    pub(crate) fn sweep_map(&self, name: &str, generation: u64, zeroed: bool) -> Result<()> {
         self.resources.maps.sweep_map(name, generation, zeroed)
     }
 

@@ -47,7 +47,7 @@ pub struct Session {
     pub(super) metadata: Option<Description>,
     pub(super) hooks: Vec<Attached>,
     pub(super) trackers: Vec<Attached>,
-    /// How many programs in a row are copies of one (second chances).
+    /// Number of consecutive programs that are copies of one (second chances).
     pub(super) tracker_copies: usize,
     /// Which of the plan's hooks have their handlers in the program of another.
     pub(super) sharing: Vec<usize>,
@@ -59,7 +59,7 @@ pub struct Session {
     pub(super) looked: Option<Instant>,
     /// Modules that hooks sit in.
     pub(super) modules: modules::ModuleWatch,
-    /// How long loading and attaching took.
+    /// Time of loading and attaching.
     pub(super) attaching: Duration,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Attached {
     pub(super) kind: ProgramKind,
     /// How it is attached; none for what is attached beside the hooks.
     pub(super) mechanism: Option<Mechanism>,
-    /// Its place in a module that may be unloaded.
+    /// Place of the hook in a module that may be unloaded.
     pub(super) module: Option<modules::ModulePlace>,
     /// The build of its module, where the kernel attaches it again when the module is loaded again.
     pub(super) module_build: Option<String>,

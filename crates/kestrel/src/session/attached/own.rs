@@ -88,7 +88,7 @@ impl Session {
         Ok(records)
     }
 
-    /// What its reader does from time to time: the period in ns and the records of each such event, in source order.
+    /// The reader's periodic work: the period in ns and the records of each such event, in source order.
     pub(crate) fn periodic(&self) -> Vec<(u64, Vec<(EventId, ConstantRecord)>)> {
         let period = |hook: &Attached| hook.own_event()?.every;
         let hooks = self.hooks.iter();
@@ -97,7 +97,7 @@ impl Session {
             .collect()
     }
 
-    /// How often its maps were cleared, for a thread of its reader.
+    /// Generations of the session's maps, for a thread of its reader.
     pub(crate) fn generations(&self) -> Generations {
         self.resources.maps.shared_generations()
     }
@@ -155,11 +155,11 @@ impl Session {
         names.map(|own| own.name.clone()).collect()
     }
 
-    /// How often the handlers of an own event have run, and for how many nanoseconds, while [`kestrel_kernel::bpf::enable_stats`] was on.
+    /// Number and time (ns) of the runs of an own event's handlers, while [`kestrel_kernel::bpf::enable_stats`] was on.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn own_runs(&self, name: &str) -> Result<(u64, u64)> {
+    pub(crate) fn own_runs(&self, name: &str) -> Result<(u64, u64)> {
         let mut runs = (0, 0);
         for hook in &self.hooks {
             if hook.own_event().is_some_and(|own| own.name == name) {

@@ -33,7 +33,7 @@ pub(in crate::session) struct LoadInProgress<'a> {
     /// Programs that were put into slots.
     pub(in crate::session) programs: Vec<Program>,
     pub(in crate::session) now: u64,
-    /// How many kinds of record the buffers must have room for, where that is more than they have: then nothing is made any more, only counted.
+    /// Number of kinds of record that the buffers must have room for, where they have less: then records are only counted, not made.
     pub(in crate::session) needed: u32,
 }
 
@@ -41,7 +41,7 @@ impl<'a> LoadInProgress<'a> {
     pub(in crate::session) fn begin(pinned: &'a PinnedSession) -> Result<Self> {
         let mut session = pinned.session()?;
         let next = pinned.state.clone();
-        // What a killed command described was never recorded.
+        // Records described by a killed command were never recorded.
         session
             .classes
             .retain(|class| u32::from(class.id.0) < next.next_record);

@@ -1,7 +1,7 @@
 //! Tables for a session that runs: handlers for the slots of its hooks, hooks for events that it does not see yet; replacing and taking out.
 //!
-//! What is new is made and pinned under names that the old state does not mention; the new state, put in the old one's place by one rename, is
-//! what makes it part of the session. What it replaces is in the new state as *retiring*, and is taken out by [`Change::settle`], here or, if
+//! New objects are made and pinned under names that the old state does not mention; the new state, put in the old one's place by one rename, is
+//! what makes them part of the session. Objects that they replace are in the new state as *retiring*, and are taken out by [`Change::settle`], here or, if
 //! this process is killed, by the next command.
 
 use crate::plan::{Existing, ExistingHook, plan_load};

@@ -101,7 +101,7 @@ impl Lock {
 
     /// Gives it back, and removes its file: the session is gone.
     pub(in crate::session) fn remove(self) {
-        // What cannot be removed is an empty file in a directory that the next boot empties.
+        // A file that cannot be removed is an empty one in a directory that the next boot empties.
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -161,7 +161,7 @@ impl Change {
         let mut remake = Recompile::new(&session, next, &self.session.directory, catalog);
         for index in 0..next.hooks.len() {
             let there = &next.hooks[index];
-            // What serves another hook is made with it.
+            // A hook that serves another one is made with it.
             if there.probe.is_some() || there.companion {
                 continue;
             }
@@ -247,7 +247,7 @@ fn shape(old: &Buffer, bytes: u64, since: u64) -> Result<Geometry> {
 /// Refuses another shape for a stream whose reader is not through with what it was before its last one.
 fn check_read(old: &Buffer, next: Geometry, since: u64) -> Result<()> {
     let (name, mode, ring) = (old.name(), next.mode, old.ring());
-    // What is before the ring that is now will be gone: a stream's reader must be through with it.
+    // The ring before the current one will be gone: a stream's reader must be through with it.
     let unread = |before: &Buffer| mode == Mode::Stream && next != ring.geometry() && waits(before, since);
     if old.before().is_some_and(unread) {
         let why = match name {

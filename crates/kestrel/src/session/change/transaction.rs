@@ -26,7 +26,7 @@ pub(in crate::session) struct Staged {
     pub(in crate::session) description: Option<Description>,
     /// Compiled objects that are kept in the kernel once the state mentions them.
     pub(in crate::session) objects: Option<Objects>,
-    /// What the next state does not mention any more.
+    /// Objects that the next state does not mention any more.
     pub(in crate::session) retired: Retired,
 }
 

@@ -9,7 +9,7 @@ impl Session {
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub fn map_snapshots_by_cpu(&self) -> Result<Vec<(u32, Snapshot)>> {
+    pub(crate) fn map_snapshots_by_cpu(&self) -> Result<Vec<(u32, Snapshot)>> {
         self.resources.maps.read_by_cpu(&self.event_names)
     }
 }

@@ -97,7 +97,7 @@ impl Maps {
     }
 
     /// Whether stacks of processes are among the keys of one.
-    pub fn have_user_stacks(&self) -> bool {
+    pub(crate) fn have_user_stacks(&self) -> bool {
         self.maps.iter().any(|(ty, _)| ty.has_user_stacks())
     }
 
@@ -129,7 +129,7 @@ impl Maps {
         map.map(|(_, map)| map).or_else(stacks)
     }
 
-    /// How often helpers have failed, by place, helper and errno; empty where that is not counted.
+    /// Failures of helpers, by place, helper and errno; empty where they are not counted.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -153,7 +153,7 @@ impl Maps {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn read_by_cpu(&self, events: &Names) -> Result<Vec<(u32, Snapshot)>> {
+    pub(crate) fn read_by_cpu(&self, events: &Names) -> Result<Vec<(u32, Snapshot)>> {
         let cpus = possible_cpus()?;
         let mut all = Vec::new();
         for (ty, map) in self.maps.iter().filter(|(ty, _)| !ty.is_hidden()) {
@@ -174,7 +174,7 @@ impl Maps {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn unkept(&self) -> Result<Vec<(String, u64)>> {
+    pub(crate) fn unkept(&self) -> Result<Vec<(String, u64)>> {
         let Some(state) = &self.state else {
             return Ok(Vec::new());
         };
@@ -192,7 +192,7 @@ impl Maps {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn read_generation(
+    pub(crate) fn read_generation(
         &self,
         name: &str,
         generation: u64,
@@ -247,7 +247,7 @@ impl Maps {
     /// A reading with the stacks that are keys, and with its time where it has code of processes. The kernel takes a stack away for a moment while it is read: one of the same number that comes then takes its place.
     fn with_stacks(&self, snapshot: Snapshot) -> Snapshot {
         let Some(stacks) = self.stacks(&snapshot.ty.name) else {
-            // Whose code an address is is a question of the time, too.
+            // The process whose code an address is depends on the time, too.
             return match snapshot.ty.has_user_stacks() {
                 true => snapshot.with_stacks(monotonic(), |_, _| None),
                 false => snapshot,
@@ -301,7 +301,7 @@ impl Maps {
     ///
     /// # Errors
     /// When there is no such number.
-    pub fn reset_lost(&self, number: u32) -> Result<()> {
+    pub(crate) fn reset_lost(&self, number: u32) -> Result<()> {
         if let Some(state) = &self.state {
             state.word(state::lost(number))?.store(0, Ordering::Relaxed);
         }
@@ -333,7 +333,7 @@ impl Maps {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn empty_hidden(&self, numbers: &BTreeSet<u32>) -> Result<()> {
+    pub(crate) fn empty_hidden(&self, numbers: &BTreeSet<u32>) -> Result<()> {
         let meant = |ty: &MapType| ty.is_hidden() && numbers.contains(&ty.number);
         for (_, map) in self.maps.iter().filter(|(ty, _)| meant(ty)) {
             for (key, _) in map.entries()? {
@@ -352,7 +352,7 @@ impl Maps {
         self.sweep_before(&generations)
     }
 
-    /// How often each map was cleared so far.
+    /// The generation of each map: the number of times that it was cleared.
     ///
     /// # Errors
     /// None but those of a session that is damaged.
@@ -367,7 +367,7 @@ impl Maps {
         self.maps.iter().map(generation).collect()
     }
 
-    /// How often the map of a name was cleared so far.
+    /// The generation of the map of a name.
     ///
     /// # Errors
     /// None but those of a session that is damaged.
@@ -381,7 +381,7 @@ impl Maps {
         }
     }
 
-    /// How often each map was cleared, to be read and raised by another thread.
+    /// The generation of each map, to be read and raised by another thread.
     pub(crate) fn shared_generations(&self) -> Generations {
         let maps = self.maps.iter();
         Generations {
@@ -392,11 +392,11 @@ impl Maps {
         }
     }
 
-    /// Removes the keys of a map's generations before this one; where this one is `zeroed`, they stay with zero.
+    /// Removes the keys of a map's generations before this one; where this one is `zeroed`, they are kept with zero.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn sweep_map(&self, name: &str, generation: u64, zeroed: bool) -> Result<()> {
+    pub(crate) fn sweep_map(&self, name: &str, generation: u64, zeroed: bool) -> Result<()> {
         match (&self.state, self.maps.iter().find(|(ty, _)| ty.name == name)) {
             (Some(state), Some((ty, map))) => sweep_one(state, ty, map, (generation, zeroed)),
             _ => Ok(()),
@@ -415,7 +415,7 @@ impl Maps {
     }
 }
 
-/// Removes the keys of a map's generations before this one; where this one is `zeroed`, they stay with zero.
+/// Removes the keys of a map's generations before this one; where this one is `zeroed`, they are kept with zero.
 fn sweep_one(state: &State, ty: &MapType, map: &Map, (generation, zeroed): (u64, bool)) -> Result<()> {
     let Some(swept) = state.swept.get(ty.number as usize) else {
         return Ok(());
@@ -452,7 +452,7 @@ fn renewed(mut key: Vec<u8>, generation: u64) -> Vec<u8> {
     key
 }
 
-/// How often each map of a session was cleared: to be read and raised by any thread.
+/// Generations of a session's maps, the number of times that each was cleared: to be read and raised by any thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Generations {
     state: Option<Arc<State>>,
@@ -461,7 +461,7 @@ pub(crate) struct Generations {
 }
 
 impl Generations {
-    /// How often a map was cleared so far.
+    /// The generation of a map now.
     pub(crate) fn now(&self, map: &str) -> u64 {
         let word = self.word(map, state::generation);
         word.map_or(0, |word| word.load(Ordering::SeqCst))

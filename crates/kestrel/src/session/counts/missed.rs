@@ -14,7 +14,7 @@ pub(in crate::session) struct Misses {
     memory: OnceCell<Result<HashMap<u32, u64>, String>>,
 }
 
-/// What is counted nowhere where perf links do not tell what they are of: `trace_call_bpf` in kernel/trace/bpf_trace.c, which runs the programs of
+/// The note about runs that are counted nowhere where perf links do not tell what they are of: `trace_call_bpf` in kernel/trace/bpf_trace.c, which runs the programs of
 /// kprobes and those that read a tracepoint's formatted entry, counts none there.
 pub const UNCOUNTED: &str = "this kernel counts nowhere the hits of kprobes and formatted tracepoints that another BPF program's run on that CPU hid";
 
@@ -26,7 +26,7 @@ pub(in crate::session) fn hides(
     mechanism.is_some_and(|mechanism| mechanism.is_guarded()) && links.any(|link| is_silent(&link))
 }
 
-/// What no kernel counts: `perf_trace_buf_alloc`, which makes the entry that the program of a formatted tracepoint reads, gives none while it has given one
+/// The note about runs that no kernel counts: `perf_trace_buf_alloc`, which makes the entry that the program of a formatted tracepoint reads, gives none while it has given one
 /// at the same level (process, softirq, interrupt, NMI) of that CPU. Linux 7 rearms a timer at the end of an interrupt, at the level of what was interrupted.
 pub(in crate::session) const NESTED: &str = "perf brings no formatted tracepoint to its program while it brings another one of that CPU to its own, as may happen at the end of an interrupt, and counts none of these";
 

@@ -1,4 +1,4 @@
-//! The maps of one hook: slots for handlers that are loaded later, what tells a set's events apart, hits that were seen.
+//! The maps of one hook: slots for handlers that are loaded later, the values that distinguish a set's events, hits that were seen.
 
 use crate::plan::Hook;
 use crate::session::pins::{self, Directory};

@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// How often a recorder looks for CPUs that have come.
+/// Time between two looks for new CPUs.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Counter whose hits are counted, where programs are attached to CPUs one by one.
@@ -40,7 +40,7 @@ impl Session {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn follow_cpus(&mut self) -> Result<()> {
+    pub(crate) fn follow_cpus(&mut self) -> Result<()> {
         let any = self
             .hooks
             .iter()

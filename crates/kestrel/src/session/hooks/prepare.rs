@@ -94,9 +94,9 @@ pub(in crate::session) fn prepare(
     let preempted = plan.hooks.iter().filter(is_preempted).count();
     let programs = plan.hooks.len() + preempted * (second_chance::PROGRAMS as usize - 1);
     make_in_parallel(plan.hooks.len(), programs, &|index| {
-        // What goes into a slot is made where the slot is known.
+        // Programs for a slot are made where the slot is known.
         let hook = plan.hooks.get(index).filter(|hook| hook.slot.is_none())?;
-        // Who shares a program comes with the first.
+        // Hooks that share a program come with the first.
         let shares = |other: &Hook| hook.entry_exit_id.is_some() && other.entry_exit_id == hook.entry_exit_id;
         if plan.hooks.iter().take(index).any(shares) {
             return None;
@@ -157,7 +157,7 @@ pub(in crate::session) fn preemption(plan: &Plan, catalog: &Catalog) -> Preempti
     preemption
 }
 
-/// How many of a plan's hooks are at one function's trampoline, at most.
+/// Most hooks of a plan at one function's trampoline.
 fn most_on_a_function(plan: &Plan) -> usize {
     let mut hooks: HashMap<(Option<&str>, u32), usize> = HashMap::new();
     for hook in &plan.hooks {

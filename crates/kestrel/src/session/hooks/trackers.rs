@@ -145,7 +145,7 @@ impl Session {
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub fn target_threads(&self) -> Result<Option<Vec<u32>>> {
+    pub(crate) fn target_threads(&self) -> Result<Option<Vec<u32>>> {
         match (&self.process_filter, &self.resources.process_filter) {
             (ProcessFilter::Threads(threads), _) => {
                 let mut threads = threads.clone();

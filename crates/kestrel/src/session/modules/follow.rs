@@ -8,7 +8,7 @@ use kestrel_catalog::catalog::Catalog;
 use kestrel_kernel::procfs::ClockPair;
 use std::time::{Duration, Instant};
 
-/// How often it is looked for modules that have come back.
+/// Time between two looks for modules that were loaded again.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Attached {
@@ -28,7 +28,7 @@ impl Attached {
 
 impl Session {
     /// Attaches what sits in modules that were unloaded and have come back, and notes what could not be seen; to be called from time to time.
-    pub fn follow_modules(&mut self) {
+    pub(crate) fn follow_modules(&mut self) {
         let hooks = || self.hooks.iter().filter(|hook| hook.module.is_some());
         let looked = self.modules.looked;
         if hooks().next().is_none() || looked.is_some_and(|last| last.elapsed() < LOOK) {

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_is_told_by_its_note_or_its_source() {
+    fn a_build_is_known_by_its_note_or_its_source() {
         let root = tempfile::tempdir().unwrap();
         let of = |path: &str, bytes: &[u8]| {
             let path = root.path().join("sys/module").join(path);

@@ -333,7 +333,7 @@ fn retire(next: &mut State, hooks: Vec<HookState>) -> Retired {
     }
 }
 
-/// Takes out of a state the maps that only these hooks kept something in for themselves; gives them. Those that people can name stay.
+/// Removes from a state the maps that only these hooks used for themselves, and returns them. Maps that people can name are kept.
 fn let_go(next: &mut State, gone: &[HookState]) -> Vec<MapType> {
     let used = |hooks: &[HookState]| -> BTreeSet<u32> {
         rows(hooks).flat_map(|row| row.maps.iter().copied()).collect()

@@ -40,7 +40,7 @@ const PREDICATE_FALSE: &str = "/0/";
 /// Whether a text is such a line: `p` or `r`, perhaps with a name, then a place. A probe called `p` or `r` whose event is named with its kind
 /// (`p kprobe:vfs_read`), or has a block, is none.
 pub fn is_kernel_line(text: &str) -> bool {
-    // What is behind `#` is a remark.
+    // Text behind `#` is a remark.
     let text = text.split('#').next().unwrap_or_default();
     let Some((head, rest)) = text.trim().split_once(char::is_whitespace) else {
         return false;
@@ -183,7 +183,7 @@ fn kind_and_maxactive(kind: &str, at: usize) -> Parsed<(bool, Option<u32>)> {
         _ => return Err(Wrong::at(at, format!("`{kind}` is not p, r or rMAXACTIVE"))),
     };
     match number {
-        // What is no number the kernel passes over.
+        // The kernel passes over text that is no number.
         other if !other.starts_with(|c: char| c.is_ascii_digit()) => Ok((at_return, None)),
         _ if !at_return => Err(Wrong::at(at + 1, "only returns are limited: rMAXACTIVE")),
         number => match number::unsigned(number) {

@@ -16,6 +16,6 @@ pub struct ProbeRequest {
     pub disabled: bool,
     /// Where paths of compiled objects in its text count from; where the command runs if it is empty.
     pub beside: PathBuf,
-    /// What another user could change about the file that it stands in; none for a text that the caller gives.
+    /// Objection to the file that it stands in: another user could change it; none for a text that the caller gives.
     pub objection: Option<Objection>,
 }

@@ -29,7 +29,7 @@ pub(super) fn of(
         };
         match hook.attached.as_ref().map(|mechanism| mechanism.sites()) {
             Some(Sites::Instruction(_, address)) => site.address = address,
-            // What follows an instruction; where that is several, the first.
+            // The instruction after this one; where there are several, the first.
             Some(Sites::Instructions(sites)) => {
                 if let Some(spot) = sites.first() {
                     site.address = spot.address;

@@ -60,7 +60,7 @@ impl Store {
 /// Checks a probe as it would be added to a session without others: nothing is loaded or attached. Gives remarks about its text.
 ///
 /// # Errors
-/// What is wrong with its name, its text or its events, as far as that is known beforehand: the kernel may refuse it still.
+/// Errors of its name, its text or its events, as far as they are known beforehand: the kernel may refuse it still.
 pub fn check(request: &ProbeRequest, catalog: &Catalog) -> Result<Vec<(String, Diagnostic)>> {
     check_name(&request.name)?;
     let source = rooted(file(&request.name, &request.source)?, &request.beside)?;

@@ -60,7 +60,7 @@ pub struct Site {
     pub about: Option<Instruction>,
     /// Where the kernel's list has it; 0 where it does not.
     pub listed: u64,
-    /// What the kernel's list says.
+    /// Flags of the kernel's list.
     pub flags: Flags,
 }
 

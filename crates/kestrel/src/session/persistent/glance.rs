@@ -9,7 +9,7 @@ use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
 use std::time::Instant;
 
-/// How many times as long as the answer took that is, at least, the kernel is not asked again what programs missed.
+/// Factor between the pause before the kernel is asked again for missed hits and the time of the last answer, at least.
 const MISSED_SHARE: u32 = 50;
 
 /// A session with what of it is looked at.
@@ -48,7 +48,7 @@ pub struct GlanceResult {
     pub table: Option<String>,
     /// Events that were recorded or lost.
     pub events: Vec<CpuCounts>,
-    /// What the maps of its handlers hold.
+    /// Contents of the maps of its handlers.
     pub maps: Vec<Snapshot>,
     /// Buffers of the session, with their fill.
     pub buffers: Vec<BufferStatus>,

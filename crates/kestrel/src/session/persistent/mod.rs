@@ -1,4 +1,4 @@
-//! Persistent sessions: where they are, how they start, what names their parts, how one is found again.
+//! Persistent sessions: their pins in bpffs, their start, the names of their parts, opening one again.
 
 pub mod glance;
 pub mod pinned;

@@ -126,7 +126,7 @@ impl PinnedSession {
     }
 
     /// Whether the session is as it was when this was opened: the same rings, tables and kinds of record.
-    pub fn is_current(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         self.version.is_some() && self.version() == self.version
     }
 

@@ -77,7 +77,7 @@ impl Store {
         let mut session = match made {
             Ok(session) => session,
             Err(error) => {
-                // What is half made is detached by removing its pins.
+                // The unfinished session is detached by removing its pins.
                 directory.destroy()?;
                 lock.remove();
                 return Err(error);

@@ -136,7 +136,7 @@ pub struct Status {
     pub half_loaded: Vec<String>,
     /// Modules that its hooks wait for, or that are of another build than before.
     pub modules: Vec<ModuleStatus>,
-    /// How long it was looked at for rates and costs.
+    /// Time over which rates and costs were measured.
     #[serde(serialize_with = "seconds")]
     pub interval: Duration,
 }
@@ -265,7 +265,7 @@ impl PinnedSession {
     }
 
     /// Costs of its hooks as the kernel counted them, as far as they can be found.
-    pub fn hook_costs(&self) -> Vec<HookCost> {
+    pub(crate) fn hook_costs(&self) -> Vec<HookCost> {
         let misses = Misses::new(&self.host);
         let of = |hooked: &Hooked<'_>| {
             let runs = Runs::of(&hooked.program);
@@ -473,7 +473,7 @@ fn events(before: &Counts, now: &Counts, elapsed: Option<Duration>) -> Vec<Event
     came.map(of).collect()
 }
 
-/// How long ago a time of the records' clock (ns of CLOCK_MONOTONIC) is.
+/// Age of a time of the records' clock (ns of CLOCK_MONOTONIC).
 pub fn age(time: u64) -> Duration {
     Duration::from_nanos(procfs::monotonic().saturating_sub(time))
 }

@@ -418,7 +418,7 @@ fn slow_links(directory: &Directory, state: &State) -> Vec<OwnedFd> {
 ///
 /// # Errors
 /// [`Error::Name`] when it cannot.
-pub fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if !name.is_empty() && name.len() <= LONGEST && name.chars().all(fits) && !name.starts_with('-') {
         return Ok(());

@@ -36,7 +36,7 @@ impl State {
     ///
     /// # Errors
     /// When the map holds something else, or what another version of Kestrel wrote.
-    pub fn from_map(map: &Map, session: &str) -> Result<Self> {
+    pub(crate) fn from_map(map: &Map, session: &str) -> Result<Self> {
         let wrong = |why: String| Error::State {
             session: session.to_owned(),
             why,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_told_apart_from_damage() {
+    fn another_version_is_distinguished_from_damage() {
         let state = State {
             version: VERSION + 7,
             tracer: "9.9".to_owned(),

@@ -1,4 +1,4 @@
-//! The state that a persistent session keeps of itself: its shape, and what can be asked of it; what changes from event to event stands in the control page.
+//! The state of a persistent session, as its pins hold it, and queries of it; values that change from event to event stand in the control page.
 
 mod codec;
 mod from_plan;
@@ -42,15 +42,15 @@ pub struct State {
     pub name: String,
     /// The identity of its trace.
     pub uuid: String,
-    /// Kestrel's version that made it.
+    /// Version of the Kestrel that made the session.
     pub tracer: String,
-    /// The command that made it, as typed.
+    /// The command that made the session, as typed.
     pub command: String,
-    /// When it was made: ns since 1970.
+    /// Time at which the session was made, ns since 1970.
     pub started: u64,
-    /// Rises by one with each change.
+    /// Generation of the state: rises by one with each change.
     pub generation: u64,
-    /// The tables, in the order in which they came.
+    /// The tables, in the order of loading.
     pub tables: Vec<TableState>,
     /// Tables that are being taken out: the next change finishes that first.
     pub retiring: Vec<RetiringTable>,
@@ -66,7 +66,7 @@ pub struct State {
     pub hooks: Vec<HookState>,
     /// The buffers by number.
     pub buffers: Vec<BufferState>,
-    /// Whether writers of its streams wake their readers: sessions of older Kestrels have nothing to do that with.
+    /// Whether writers of its streams wake their readers: sessions of older Kestrels have no bells.
     #[serde(default)]
     pub bell: bool,
     /// The parameters by place.
@@ -76,7 +76,7 @@ pub struct State {
     /// Numbers of the control groups that handlers name by their paths: handlers that are compiled again mean the same groups.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub control_groups: BTreeMap<String, u64>,
-    /// Compiled objects in which handlers are.
+    /// Compiled objects with handlers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<ObjectState>,
     /// Pinned links of programs that follow threads and their names.
@@ -90,7 +90,7 @@ pub struct State {
 }
 
 impl State {
-    /// Gives a table's name a place. Where all are taken, that of a table that is not there any more, and that no handler switches to, gets another name; those that are being loaded
+    /// Assigns a place to a table's name. Where all are taken, the place of a table that does not exist any more, and that no handler switches to, is reused; those that are being loaded
     /// keep theirs.
     pub(super) fn give_place(&mut self, name: &str, loaded: &[String]) {
         let rows = || {
@@ -118,7 +118,7 @@ impl State {
         }
     }
 
-    /// The buffers' rings as a trace describes them: of each what it was before it was last resized, and what it is.
+    /// The buffers' rings as a trace describes them: for each the ring before the last resize, and the current one.
     pub fn rings(&self) -> Vec<BufferInfo> {
         let mut rings = Vec::new();
         let there = (0..)
@@ -133,7 +133,7 @@ impl State {
         rings
     }
 
-    /// Events of tracefs that were made for its hooks.
+    /// Events of tracefs that were made for the session's hooks.
     pub(super) fn own_events(&self) -> Vec<String> {
         let all = self.hooks.iter().flat_map(|hook| &hook.own_events);
         all.cloned().collect()
@@ -153,7 +153,7 @@ pub struct TableState {
     pub slot: Option<u32>,
     /// The file that it comes from, as given.
     pub file: Option<String>,
-    /// When it was loaded: ns since 1970.
+    /// Time of loading, ns since 1970.
     pub loaded: u64,
     /// Names of the tables that its handlers may switch to.
     pub uses: Vec<String>,
@@ -200,44 +200,44 @@ impl RetiringTable {
     }
 }
 
-/// A hook: what is attached to one event, or to a set of them.
+/// A hook: the programs attached to one event, or to a set of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookState {
-    /// The number: its pins bear it.
+    /// Number of the hook, which is in the names of its pins.
     pub number: u32,
     /// The event kind's canonical name.
     pub kind: String,
-    /// How it is attached, for people.
+    /// Description of the mechanism, for people.
     pub way: String,
-    /// How the hook is attached.
+    /// Mechanism of attaching.
     pub attached: Option<Mechanism>,
     /// Whether its functions share one link, which wants another type of program than a link for each.
     pub multi: bool,
     /// Number of pinned links.
     pub links: u32,
-    /// Where it is attached to CPUs one by one: the CPU of each link.
+    /// The CPU of each link, where there is one link for each CPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<OnlineCpu>,
     /// Events of tracefs that were made for it, and go with the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own_events: Vec<String>,
-    /// The events; where there are several, the program tells them apart by their places here.
+    /// The events; where there are several, the program distinguishes them by their places here.
     pub events: Vec<EventState>,
     /// Programs: the first is the hook itself, the others stand in its slots.
     pub programs: Vec<ProgramState>,
-    /// The number of the named probe that it is a part of.
+    /// Number of the named probe that the hook is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<u32>,
-    /// Whether it only serves another hook.
+    /// Whether the hook only serves another one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub companion: bool,
-    /// Where it has second chances ([`super::second_chance`]): so many programs are attached, with slots of their own; else 0.
+    /// Number of attached programs, with slots of their own, where the hook has second chances ([`super::second_chance`]); else 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub copies: u32,
-    /// Where another hook on its event looks at the active word for it.
+    /// The hook on the same event that reads the active word for this one, which is its relay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Relay>,
-    /// Where it comes back with its module: the build of that for which its programs were compiled, as far as it says.
+    /// Build of the module for which the hook's programs were compiled, where it is attached again with its module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module_build: Option<String>,
 }
@@ -254,7 +254,7 @@ pub struct EventState {
     /// The event itself, where `name` is that of a named probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
-    /// The value by which it is distinguished from the hook's others, if it is a value.
+    /// The value that distinguishes it from the hook's others, if there is one.
     pub code: Option<u32>,
 }
 
@@ -279,13 +279,13 @@ pub struct ProgramState {
     /// Places of the events that its records are of, in the order of their numbers; empty: all of the hook's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<u16>,
-    /// The records that ask something of user space: their places among the records of its handlers.
+    /// Places of the records that ask something of user space, among the records of its handlers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<u16>,
 }
 
 impl ProgramState {
-    /// Whether so many of its records from one on are all for an agent.
+    /// Whether `records` of its records from `from` on are all for an agent.
     pub(super) fn only_asks(&self, from: u16, records: u16) -> bool {
         records > 0 && (from..from + records).all(|record| self.messages.contains(&record))
     }
@@ -309,7 +309,7 @@ pub struct HandlerState {
     pub tables: Vec<u32>,
     /// Kinds of record that it writes.
     pub records: u16,
-    /// Places of the events that it is for; empty: all of the hook's.
+    /// Places of the handler's events; empty: all of the hook's.
     pub events: Vec<u16>,
     /// Numbers of the maps that it uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -326,7 +326,7 @@ pub struct HandlerState {
     /// The program of an object that it calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallState>,
-    /// What had been counted when its counts were last reset.
+    /// Counts at the time of its last reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset: Option<Baseline>,
 }
@@ -334,7 +334,7 @@ pub struct HandlerState {
 /// Counts at a handler's last reset, from which on they are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Baseline {
-    /// When that was: ns since 1970.
+    /// Time of the reset, ns since 1970.
     pub at: u64,
     /// Records kept and lost, for each of the row's events.
     pub counts: Vec<(u64, u64)>,
@@ -347,38 +347,38 @@ pub struct Baseline {
 pub struct BufferState {
     /// The buffer's name.
     pub name: String,
-    /// Whether it overwrites the oldest, or refuses the newest.
+    /// Mode of the buffer: overwrite the oldest record, or refuse the newest.
     pub overwrite: bool,
     /// Pages per CPU.
     pub pages: u32,
     /// One more than the highest record number that it has room for.
     pub events: u32,
-    /// The process that it is for, if it is for one.
+    /// Process whose records it takes, if it is limited to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<Owner>,
-    /// How often it has been resized.
+    /// Number of resizes.
     #[serde(default)]
     pub resized: u32,
     /// Pages per CPU that it had before it was last resized: that ring is kept as it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<u32>,
-    /// What `events` was then, where that was less.
+    /// The number `events` at that time, where it was less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events_before: Option<u32>,
 }
 
 impl BufferState {
-    /// The name of what stands in the place of a removed buffer.
+    /// Name in the place of a removed buffer.
     pub(super) fn name_of_removed(place: u32) -> String {
         format!("{REMOVED}{place}")
     }
 
-    /// Whether it only keeps the place of a buffer that was removed.
+    /// Whether this is only the place of a removed buffer.
     pub fn is_removed(&self) -> bool {
         self.name.starts_with(REMOVED)
     }
 
-    /// The buffer before it was last resized.
+    /// The buffer before its last resize.
     pub fn earlier(&self) -> Option<Self> {
         let pages = self.before?;
         Some(Self {
@@ -406,14 +406,14 @@ impl BufferState {
 }
 
 impl HookState {
-    /// Whether it is attached so.
+    /// Whether the hook is attached by this mechanism.
     pub(in crate::session) fn is_attached(&self, mechanism: &Mechanism) -> bool {
         self.attached
             .as_ref()
             .is_some_and(|attached| attached.is_same_after_reload(mechanism))
     }
 
-    /// How many calls a kretprobe follows, where that was said: its event's name does not say it.
+    /// The `maxactive` of a kretprobe, where it was given: its event's name does not have it.
     pub(in crate::session) fn maxactive(&self) -> Option<u32> {
         self.attached.as_ref().and_then(|attached| attached.maxactive())
     }
@@ -428,20 +428,20 @@ impl HookState {
         rows.filter(move |row| row.tables.contains(&table))
     }
 
-    /// Whether it has slots: those of named probes have some where their programs refer to buffers, or call programs of objects.
+    /// Whether the hook has slots: those of named probes have some where their programs refer to buffers, or call programs of objects.
     pub(super) fn has_slots(&self) -> bool {
         let calls = |program: &ProgramState| program.rows.iter().any(|row| row.call.is_some());
         self.probe.is_none() || self.has_records() || self.programs.first().is_some_and(calls)
     }
 
-    /// Whether its programs refer to buffers.
+    /// Whether the hook's programs refer to buffers.
     pub(super) fn has_records(&self) -> bool {
         let records = |program: &ProgramState| program.rows.iter().any(|row| row.records > 0);
         self.programs.first().is_some_and(records)
     }
 
     /// Events that have a handler in a table.
-    pub fn events_in(&self, table: u32) -> usize {
+    pub(crate) fn events_in(&self, table: u32) -> usize {
         let count = |row: &HandlerState| match row.events.len() {
             0 => self.events.len(),
             some => some,
@@ -451,26 +451,26 @@ impl HookState {
 }
 
 impl State {
-    /// Whether no program is on its way out.
+    /// Whether no program is being removed.
     pub(crate) fn is_settled(&self) -> bool {
         self.retiring.is_empty() && !self.probes.renewed
     }
 
-    /// The numbers of its hooks that another one tells which table is active.
+    /// The numbers of its hooks that learn from another hook which table is active.
     pub(super) fn relays(&self) -> Vec<u32> {
         let relays = self.hooks.iter().filter(|hook| hook.relay.is_some());
         relays.map(|hook| hook.number).collect()
     }
 
-    /// Relays that the handlers of other hooks were not made with: a load was killed, or was refused memory, before it made them anew.
+    /// Relays that the handlers of other hooks were not made with: a load was killed, or was refused memory, before it recompiled them.
     pub fn unknown_relays(&self) -> Vec<u32> {
         let mut relays = self.relays();
         relays.retain(|hook| !self.known_relays.contains(hook));
         relays
     }
 
-    /// Whether it has no table but that of its named probes.
-    pub fn holds_only_probes(&self) -> bool {
+    /// Whether the session has no table but that of its named probes.
+    pub(crate) fn holds_only_probes(&self) -> bool {
         self.tables
             .iter()
             .all(|table| self.probes.table == Some(table.number))
@@ -487,12 +487,12 @@ impl State {
     }
 
     /// Events that have a handler in a table.
-    pub fn events_in(&self, table: u32) -> usize {
+    pub(crate) fn events_in(&self, table: u32) -> usize {
         self.hooks.iter().map(|hook| hook.events_in(table)).sum()
     }
 
     /// Number of different handlers of a table, by their sources.
-    pub fn handlers_in(&self, table: u32) -> usize {
+    pub(crate) fn handlers_in(&self, table: u32) -> usize {
         let mut sources: Vec<&str> = self
             .hooks
             .iter()
@@ -504,7 +504,7 @@ impl State {
     }
 
     /// The first slot that no table has.
-    pub fn free_slot(&self, besides: &[u32]) -> Option<u32> {
+    pub(crate) fn free_slot(&self, besides: &[u32]) -> Option<u32> {
         let tables = self.tables.iter().filter_map(|table| table.slot);
         let retiring = self.retiring.iter().filter_map(|table| table.slot);
         let taken: Vec<u32> = tables.chain(retiring).chain(besides.iter().copied()).collect();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn names_go_on_and_what_stands_for_nothing_is_removed() {
+fn names_go_on_and_unfinished_segments_are_removed() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path();
     for name in [

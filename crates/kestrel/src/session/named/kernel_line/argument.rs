@@ -12,7 +12,7 @@ pub(super) enum Fetch {
     StackPointer,
     /// A word of the stack.
     Stack(u64),
-    /// What the function returns.
+    /// The return value of the function.
     ReturnValue,
     /// A parameter of the function by its place; at its return, that of the same call's entry.
     Argument(u32),

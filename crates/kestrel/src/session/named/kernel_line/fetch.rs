@@ -32,7 +32,7 @@ pub(super) struct KnownType {
 pub(super) enum Unfound {
     /// The kernel does not have it, which a probe that waits may live with.
     Missing(Wrong),
-    /// What stands behind it is no offset.
+    /// The text behind it is no offset.
     Unreadable(Wrong),
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Reader<'l> {
     pub(super) at_entry: bool,
     pub(super) at_return: bool,
     pub(super) prototype: OnceCell<Option<(Arc<Btf>, TypeId)>>,
-    /// What the first symbol lacks that is not found: the kernel looks for symbols when all of the line is read.
+    /// The first symbol that is not found, and its lack: the kernel looks for symbols when all of the line is read.
     pub(super) unfound: Option<Unfound>,
     /// Steps of the argument that is being read, less one.
     pub(super) steps: u32,
@@ -90,7 +90,7 @@ impl<'l> Reader<'l> {
         let mut all = Vec::new();
         for (index, Expanded { text, at, made }) in expanded.iter().enumerate() {
             let argument = self.argument(index, text, *at).map_err(|wrong| match made {
-                // What stands in a line is the word that this was made of.
+                // The line has the word that this was made of.
                 true => Wrong::at(*at, wrong.why),
                 false => wrong,
             })?;

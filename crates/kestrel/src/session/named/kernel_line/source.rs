@@ -21,7 +21,7 @@ struct Block {
     statements: Vec<String>,
     /// The values of variables.
     variables: Vec<String>,
-    /// What stands behind an address whose string is read.
+    /// The text behind an address whose string is read.
     cut: String,
 }
 

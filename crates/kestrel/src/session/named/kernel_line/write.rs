@@ -48,7 +48,7 @@ fn lines(probe: &Probe) -> Result<Vec<String>> {
         if site.event.split(':').any(Phase::is_behind) {
             return Err(format!("{} is more than a kprobe", site.event));
         }
-        // As it was typed: the kernel moves an entry behind its `endbr64` by itself.
+        // The place as it was typed: the kernel moves an entry behind its `endbr64` by itself.
         let place: Vec<&str> = site
             .event
             .split(':')
