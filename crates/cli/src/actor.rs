@@ -75,7 +75,7 @@ pub(crate) struct EndedCommands {
 pub(crate) struct Actor {
     pub(crate) runner: Runner,
     pub(crate) dumps: Option<Dumps>,
-    /// How often each action was left out.
+    /// Number of times that each action was left out.
     limited: BTreeMap<String, u64>,
     /// The reason printed for these, with the options that change the limits.
     bound: &'static str,

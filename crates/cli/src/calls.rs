@@ -58,7 +58,7 @@ impl Only {
         shown.slower_than = least.map(|ns| u64::try_from(ns).unwrap_or(u64::MAX));
     }
 
-    /// What did not happen where no call was shown.
+    /// The sentence for a trace in which no call was shown.
     pub(crate) fn missing(&self) -> &'static str {
         match (self.slower_than, self.failed_only) {
             (Some(_), true) => "failed so slowly",

@@ -20,7 +20,7 @@ Exit codes:
   4  the kernel lacks a feature
   5  an internal error";
 
-/// What the codes leave open.
+/// The rest of the text about exit codes.
 pub(crate) const OTHERS: &str = "\
 `kestrel run` ends with N where a script calls exit(N). The code of a traced command is printed and not passed on: Kestrel's is 1 then.
 Ctrl-C ends a recording as --duration does, with 0; a second Ctrl-C ends Kestrel at once.";
@@ -40,7 +40,7 @@ pub(crate) enum Exit {
     Feature,
     /// A fault of Kestrel's own.
     Internal,
-    /// What a script gave to `exit`, or what bpftrace ends with.
+    /// Code that a script gave to `exit`, or that bpftrace ends with.
     Script(u8),
 }
 
@@ -313,7 +313,7 @@ fn from_permission_error(error: &Kernel, failure: impl Fn(Exit) -> Failure) -> F
         return failure(Exit::Privilege).hint("tracing the kernel needs root, or CAP_BPF and CAP_PERFMON");
     };
     let paranoid = || procfs::perf_event_paranoid(&host).is_ok_and(|level| level > 2);
-    // What was tried may need more than tracing does.
+    // The attempt may need more privileges than tracing does.
     let (besides, way) = match error.interface() {
         Interface::Mount => (Some(Need::Mount), ""),
         Interface::Files => (Some(Need::Files), ""),

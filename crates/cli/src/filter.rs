@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_of_the_lines_is_told_from_one_since_the_start() {
+    fn a_time_of_the_lines_is_distinguished_from_one_since_the_start() {
         let second = 1_000_000_000u64;
         let shown =
             |ms, begin, length| shown_on_lines(Duration::from_millis(ms), begin * second, length * second);

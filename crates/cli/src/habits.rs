@@ -19,7 +19,7 @@ pub(crate) struct Habit {
     /// An example, as it is typed.
     #[cfg_attr(not(test), expect(dead_code, reason = "the page of the documentation has it"))]
     example: &'static str,
-    /// What to type here, as a sentence; `{}` is what was typed.
+    /// Advice as a sentence; `{}` is the text that was typed.
     answer: &'static str,
 }
 
@@ -341,7 +341,7 @@ const TOOLS: &[(&str, &[&str])] = &[
     ("strace", &["trace", "--syscalls"]),
 ];
 
-/// What was typed of the first habit in words that begin with a command, and its answer.
+/// The first habit found in words that begin with a command: the text typed, and its answer.
 fn found<'w>(words: &[&'w str], taken: bool) -> Option<(&'w str, String)> {
     let asked = HABITS.iter().filter(|habit| !(taken && habit.is_refused()));
     let habit = asked
@@ -364,7 +364,7 @@ impl Habit {
             after if after.split('|').any(|command| command == *first) => rest,
             _ => return None,
         };
-        // What stands behind `--` is another program's.
+        // Words behind `--` are another program's.
         let end = candidates.iter().position(|word| *word == "--");
         let candidates = &candidates[..end.unwrap_or(candidates.len())];
         match self.typed {

@@ -304,7 +304,7 @@ impl Recording {
         if switching.switch(&mut self.recorder)?
             && let Some(calls) = &mut self.calls
         {
-            // What is the same before and after was so in between.
+            // Files that are the same before and after were so in between.
             calls.kept.files = before.intersection(&files(calls)).cloned().collect();
             calls.kept.command = None;
             self.recorder.keep_calls(&calls.kept)?;

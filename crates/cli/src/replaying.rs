@@ -127,7 +127,7 @@ impl Prepared {
         }
         match self.replaying.exit() {
             Some(code) if code != 0 => Ok(Exit::of_script(code)),
-            // What lies behind the end was not looked at.
+            // Records behind the end were not looked at.
             _ if !is_whole => Ok(Exit::Done),
             _ => Ok(report_read(&trace.reader, trace.summary.as_ref())),
         }

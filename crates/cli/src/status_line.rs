@@ -33,7 +33,7 @@ struct Shown {
     /// `recording` or the like.
     doing: &'static str,
     begun: Instant,
-    /// How long it will take, where that is known.
+    /// Time that it will take, where that is known.
     duration: Option<Duration>,
     drawn: Instant,
     /// On the screen now.
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_says_what_there_is_and_how_it_ends() {
+    fn the_line_has_the_counts_and_the_key_that_ends_it() {
         let shown = |duration| Shown {
             doing: "recording",
             begun: Instant::now(),

@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let (all, records, written) = match cut {
         Ok(cut) => cut,
         Err(failure) => {
-            // What was begun is no trace of anybody's.
+            // The unfinished trace is of no use.
             _ = directory::discard(&beside);
             return Err(failure);
         }

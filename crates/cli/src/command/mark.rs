@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_spelled_so_that_they_can_be_told_apart() {
+    fn values_are_spelled_unambiguously() {
         assert_eq!(of(&[]).unwrap(), "");
         assert_eq!(of(&["build=1234", "by=ä.b-c"]).unwrap(), "build=1234 by=ä.b-c");
         assert_eq!(
@@ -162,8 +162,8 @@ mod tests {
             ("two words=5", "its name"),
             ("a\u{1b}=5", "its name"),
         ] {
-            let said = of(&[given]).unwrap_err();
-            assert!(said.contains(why), "{given}: {said}");
+            let error_text = of(&[given]).unwrap_err();
+            assert!(error_text.contains(why), "{given}: {error_text}");
         }
         assert!(
             of(&[&format!("a={}", "x".repeat(254))])

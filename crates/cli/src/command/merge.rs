@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let Merged { records, written } = match merge.write(&beside, options.compress) {
         Ok(merged) => merged,
         Err(error) => {
-            // What was begun is no trace of anybody's.
+            // The unfinished trace is of no use.
             _ = directory::discard(&beside);
             return Err(error.into());
         }

@@ -131,7 +131,7 @@ fn recover_all(
     Ok(Exit::Done)
 }
 
-/// What an image held, as JSON has it.
+/// Contents of an image, as JSON has them.
 #[derive(Debug, Serialize)]
 struct RecoveredJson<'a> {
     image: &'a str,

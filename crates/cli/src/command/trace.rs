@@ -277,7 +277,7 @@ struct LiveTrace {
     exit: Option<i64>,
     tally: Tally,
     out: Vec<u8>,
-    /// What maps hold, while they change.
+    /// Live values of maps.
     view: LiveView,
     status: StatusLine,
 }
@@ -369,8 +369,8 @@ impl Work for LiveTrace {
         }
         write_out(out)?;
         if !perform.err.is_empty() {
-            let said = std::mem::take(&mut perform.err);
-            self.status.aside(|| _ = crate::screen::err().write_all(&said));
+            let printed = std::mem::take(&mut perform.err);
+            self.status.aside(|| _ = crate::screen::err().write_all(&printed));
         }
         actor.report_ended();
         let (full, frozen) = live.take_lost();

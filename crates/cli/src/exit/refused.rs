@@ -4,7 +4,7 @@ use super::{Exit, Failure};
 use kestrel::bpf::Refusal;
 use std::fmt::Write as _;
 
-/// Lines of the log shown; all of it goes where `--log FILE` says.
+/// Number of lines of the log that are shown; `--log FILE` has all of them.
 const LINES: usize = 20;
 
 /// The failure for a refused program.
@@ -51,7 +51,7 @@ pub(super) fn from_refusal(refusal: &Refusal) -> Failure {
             parsed.message.replace('\n', "\n                ")
         );
     }
-    // A log in which no message was recognised has to speak for itself.
+    // A log in which no message was recognised is shown itself.
     if parsed.message.is_empty() && !refusal.log.is_empty() {
         let lines: Vec<&str> = refusal.log.lines().collect();
         for line in lines.iter().skip(lines.len().saturating_sub(LINES)) {

@@ -27,7 +27,7 @@ pub(crate) enum Question {
     Overview,
     /// The call graph.
     Stacks(Weight),
-    /// How long it took from one event to another.
+    /// Times from one event to another.
     Latencies(Vec<Pairs>),
     /// System calls.
     Calls,

@@ -39,7 +39,7 @@ pub(crate) struct Explorer {
 /// Mode of the keyboard.
 #[derive(Debug)]
 pub(crate) enum Mode {
-    /// What is shown.
+    /// The current view.
     Looking,
     /// A line that is typed.
     Typing(Typing),
@@ -54,7 +54,7 @@ pub(crate) enum Mode {
 /// A line that is typed.
 #[derive(Debug)]
 pub(crate) struct Typing {
-    /// What it is for.
+    /// Purpose of the prompt.
     pub(super) what: PromptPurpose,
     /// The line that is being typed.
     pub(super) prompt: Prompt,

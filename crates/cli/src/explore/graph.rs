@@ -15,7 +15,7 @@ pub(crate) struct Graph {
     functions: Vec<Function>,
     /// Paths that are open: a function, then frames below it.
     open: BTreeSet<Path>,
-    /// What was looked at below functions.
+    /// Branches that were opened below functions.
     branches: BTreeMap<usize, Branch>,
     /// Paths to the frames that were made the root, one after the other.
     roots: Vec<Path>,
@@ -27,10 +27,10 @@ type Path = (usize, Vec<u32>);
 /// A column of the graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Column {
-    /// What a function weighs with what it called.
+    /// Weight of a function with the functions that it called.
     #[default]
     Children,
-    /// What it weighs itself.
+    /// Weight of the function itself.
     Own,
     /// The command.
     Command,
@@ -291,7 +291,7 @@ impl Graph {
         let frame = self.frame(path);
         let function = self.functions.get(path.0);
         let is_function = path.1.is_empty();
-        // What is not open was perhaps never looked at.
+        // A closed function was perhaps never looked at.
         let is_leaf = match (is_function, self.at(path)) {
             (_, Some(branch)) => branch.below.is_empty(),
             (true, None) => false,

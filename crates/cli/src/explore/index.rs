@@ -7,7 +7,7 @@ pub(crate) struct Index {
     records: u64,
     /// Records of the recording since the last checkpoint.
     passed: u64,
-    /// How often every other checkpoint was dropped: they are `1 << shift` times as far apart as at first.
+    /// Number of times that every other checkpoint was dropped: they are `1 << shift` times as far apart as at first.
     shift: u32,
     last_ns: u64,
     same: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Checkpoint {
     pub(crate) number: u64,
     /// The time of the record.
     pub(crate) time_ns: u64,
-    /// How many records of the same time come before it.
+    /// Number of records of the same time before it.
     pub(crate) before: u64,
 }
 
@@ -70,7 +70,7 @@ impl Index {
         });
     }
 
-    /// How many records are looked at.
+    /// Number of records in the scope.
     pub(crate) fn records(&self) -> u64 {
         self.records
     }

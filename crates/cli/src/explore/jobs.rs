@@ -1,4 +1,4 @@
-//! Passes beside the drawing: each question has a thread of its own, and its answer comes when it is there.
+//! Background passes of the view: each question has a thread of its own, which sends its answer.
 
 use super::answer::{Answer, Question, Source};
 use super::pass::Progress;
@@ -13,13 +13,13 @@ pub(crate) type Outcome = Result<Option<Answer>, Failure>;
 /// Questions that are being answered.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    /// The recording that is asked.
+    /// The recording.
     pub(crate) source: Source,
     sender: Sender<(u64, Outcome)>,
     receiver: Receiver<(u64, Outcome)>,
     /// The number of the last question.
     last: u64,
-    /// Questions are answered at once, in no thread of their own.
+    /// Whether questions are answered at once, without threads of their own.
     at_once: bool,
 }
 
@@ -28,12 +28,12 @@ pub(crate) struct Jobs {
 pub(crate) struct Job {
     /// The job's number, which its answer has, too.
     pub(crate) number: u64,
-    /// How far it is.
+    /// Progress of the job.
     pub(crate) progress: Arc<Progress>,
 }
 
 impl Jobs {
-    /// An explorer that has asked nothing yet.
+    /// Jobs of a recording, none yet.
     pub(crate) fn new(source: Source) -> Self {
         let (sender, receiver) = channel();
         Self {
@@ -45,7 +45,7 @@ impl Jobs {
         }
     }
 
-    /// An explorer whose answers are there when its questions are asked.
+    /// Jobs that are done when they are asked for.
     #[cfg(test)]
     pub(crate) fn at_once(self) -> Self {
         Self {

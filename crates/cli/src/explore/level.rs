@@ -26,7 +26,7 @@ pub(crate) struct Level {
     pub(crate) index: Index,
     /// The call graph, once it has come.
     pub(crate) graph: Option<Graph>,
-    /// What the call graph adds up for each stack.
+    /// Weight that the call graph adds up for each stack.
     pub(crate) weight: Weight,
     /// The expressions by which records are grouped.
     pub(crate) keys: Option<Keys>,

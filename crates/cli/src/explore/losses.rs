@@ -3,7 +3,7 @@
 use kestrel_trace::print::thousands;
 use kestrel_trace::report::Report;
 
-/// The losses, each by its word; `lost 0` where there are none.
+/// The losses by kind; `lost 0` where there are none.
 pub(super) fn losses_line(report: &Report) -> String {
     let mut text = format!("lost {}", thousands(report.lost()));
     if let Some(missed) = &report.missed {
@@ -22,7 +22,7 @@ pub(super) fn losses_line(report: &Report) -> String {
     text
 }
 
-/// Whether all that happened is there.
+/// Whether no events are lost or missed.
 pub(super) fn is_whole(report: &Report) -> bool {
     let missed = report.missed.map_or(0, |missed| missed.hits);
     missed + report.lost() + report.overwritten() + report.absent() == 0

@@ -25,7 +25,7 @@ impl Progress {
         (self.packets.load(Ordering::Relaxed) * 100 / total).min(100)
     }
 
-    /// The answer is not wanted any more.
+    /// Cancels the pass.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -40,7 +40,7 @@ impl Progress {
 pub(crate) struct Pass {
     /// The recording that is read.
     pub(crate) trace: Trace,
-    /// Judge of the records: which of them are looked at.
+    /// Judge that selects the records.
     pub(crate) judge: Judge,
     progress: Arc<Progress>,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Pass {
 const LOOK: u64 = 4096;
 
 impl Pass {
-    /// Opens a recording for one pass over a scope. `skip_to` is a time before which nothing is read.
+    /// Opens a recording for one pass over a scope. `skip_to` is the time from which records are read.
     pub(crate) fn open(
         path: &Path,
         scope: &Scope,
@@ -77,7 +77,7 @@ impl Pass {
         })
     }
 
-    /// Calls `take` with every record and whether it is looked at, until it says that it has enough; false where the answer is not wanted any more.
+    /// Calls `take` with every record and whether it is selected, until that ends the pass; false where the pass was cancelled.
     pub(crate) fn run(
         &mut self,
         mut take: impl FnMut(&Record<'_>, bool, &Background) -> AfterRecord,
@@ -97,11 +97,11 @@ impl Pass {
     }
 }
 
-/// Next step of a pass after a record.
+/// What follows a record in a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterRecord {
-    /// The next one.
+    /// The next record.
     GoOn,
-    /// The pass ends: there is enough.
+    /// The end of the pass.
     Stop,
 }

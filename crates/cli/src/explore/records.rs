@@ -12,24 +12,24 @@ pub(crate) struct Records {
     pub(crate) at: u64,
     /// Number of the first record on the screen.
     pub(crate) top: u64,
-    /// Characters that are left out on the left.
+    /// Number of characters scrolled to the right.
     pub(crate) left: usize,
     /// Number of lines of the screen.
     height: u64,
     /// The number of the first line in memory.
     first: u64,
     lines: Vec<Line>,
-    /// How times look.
+    /// Style of times.
     style: Style,
 }
 
 /// Lines that are read at once.
 const WINDOW: u64 = 1024;
-/// Characters that one key goes to the side.
+/// Characters that one key scrolls to the side.
 const SIDE: usize = 8;
 
 impl Records {
-    /// The first record, with times that look so.
+    /// The list at its first record, with times in this style.
     pub(crate) fn new(style: Style) -> Self {
         Self {
             style,
@@ -116,7 +116,7 @@ impl Records {
         (self.first, self.lines) = (first, lines);
     }
 
-    /// Times look otherwise: lines are to be read anew.
+    /// Changes the style of times: lines are to be read anew.
     pub(crate) fn restyle(&mut self, style: Style) {
         self.style = style;
         self.lines.clear();
@@ -128,7 +128,7 @@ impl Records {
         self.lines.get(usize::try_from(place).ok()?)
     }
 
-    /// How many lines are held.
+    /// Number of lines in memory.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
         self.lines.len()

@@ -29,7 +29,7 @@ enum ConditionKind {
     /// Either event of a pair.
     Pair(String, String),
     Times(RangeInclusive<u64>),
-    /// What the command line says, or an expression.
+    /// Filter of the command line, or of an expression.
     Filter(Box<Filter>),
     /// A system call, by the name that is shown.
     Call(String),

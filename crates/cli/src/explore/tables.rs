@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// A tab of the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tab {
-    /// How often which event happened.
+    /// Counts of events.
     Events,
     /// Which process did how much.
     Processes,
@@ -24,7 +24,7 @@ pub(crate) enum Tab {
     Cpus,
     /// The call graph.
     Graph,
-    /// How long it took from one event to another.
+    /// Times from one event to another.
     Latencies,
     /// System calls, as `strace -c` counts them.
     Calls,
@@ -396,7 +396,7 @@ pub(crate) fn of_graph(graph: &Graph, before: Option<Shown>) -> Shown {
     shown
 }
 
-/// How many there are, in words, where a number is enough.
+/// Number of rows, as text.
 pub(crate) fn rows(table: &Table) -> String {
     let (shown, all) = (table.shown().len() as u64, table.count() as u64);
     match shown == all {

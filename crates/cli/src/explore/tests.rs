@@ -110,7 +110,7 @@ fn row(name: &str, count: &str) -> (String, String) {
 }
 
 #[test]
-fn the_first_view_is_what_plain_report_tells() {
+fn the_first_view_equals_the_plain_report() {
     let mut shown = shown();
     let events = [
         "raw_syscalls:sys_enter",
@@ -139,7 +139,7 @@ fn the_first_view_is_what_plain_report_tells() {
 }
 
 #[test]
-fn each_step_counts_what_its_row_said_and_leads_back() {
+fn each_step_counts_the_number_of_its_row_and_leads_back() {
     let mut shown = shown();
     shown.tab(Tab::Processes).press(KeyCode::Enter);
     assert_eq!((shown.records(), shown.explorer.level().tab), (1200, Tab::Events));

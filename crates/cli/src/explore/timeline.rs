@@ -70,7 +70,7 @@ impl Selecting {
     }
 }
 
-/// How many columns a histogram has where there is room for so many.
+/// Number of a histogram's columns where `room` have room.
 pub(crate) fn columns(histogram: &Histogram, room: usize) -> usize {
     histogram.counts.len().min(room).max(1)
 }
@@ -99,7 +99,7 @@ mod tests {
     use crate::terminal::testing::press;
 
     #[test]
-    fn the_times_of_columns_hold_what_the_columns_count() {
+    fn the_times_of_columns_hold_the_records_that_the_columns_count() {
         for (buckets, columns) in [(1, 1), (7, 7), (7, 3), (100, 80), (4096, 186)] {
             let histogram = Histogram {
                 begin_ns: 1000,

@@ -203,7 +203,7 @@ fn short_options_are_found_behind_others() {
     let alone = of("record -e sched:sched_switch -a -R sleep 1");
     assert!(alone.is_some());
     assert_eq!(of("record -e sched:sched_switch -aR sleep 1"), alone);
-    // What follows an option that takes a value is its value.
+    // The word behind an option that takes a value is its value.
     assert_eq!(of("record -e sched:sched_switch -oaR sleep 1"), None);
 }
 

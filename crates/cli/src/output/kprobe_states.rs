@@ -54,11 +54,11 @@ mod tests {
         assert_eq!(states.words().collect::<String>(), "[DISABLED][FTRACE]");
         assert!(!states.can_fire());
         let json = serde_json::to_value(states).unwrap();
-        let said = json.as_object().unwrap().iter();
-        let said: Vec<&str> = said
+        let names = json.as_object().unwrap().iter();
+        let names: Vec<&str> = names
             .filter(|(_, is)| **is == true)
             .map(|(key, _)| key.as_str())
             .collect();
-        assert_eq!(said, ["disabled", "ftrace"]);
+        assert_eq!(names, ["disabled", "ftrace"]);
     }
 }

@@ -136,7 +136,7 @@ fn aligned(text: &str, width: usize, right: bool) -> (String, String, String) {
     }
 }
 
-/// How many columns of the terminal a text takes.
+/// Number of the terminal's columns that a text takes.
 fn length(text: &str) -> usize {
     match text.is_ascii() {
         true => text.len(),
@@ -181,7 +181,7 @@ fn widths(table: &mut Table, room: usize, width: usize) -> Vec<usize> {
     let columns = table.columns();
     let natural = widths.clone();
     narrow(columns, &mut widths, width);
-    // What is spare goes first, the one behind before the one in front.
+    // Spare columns go first, the last of them before the others.
     let spare = columns.iter().enumerate().filter(|(_, column)| column.is_spare);
     let mut left_out = Vec::new();
     for (at, _) in spare.rev() {

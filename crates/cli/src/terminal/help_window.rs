@@ -13,7 +13,7 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 pub(crate) struct HelpWindow {
     /// The first line that is shown.
     first: usize,
-    /// How many lines have room, and how many there are; known when it has been drawn once.
+    /// Number of lines that fit, and of all; known once it has been drawn.
     room: usize,
     count: usize,
 }

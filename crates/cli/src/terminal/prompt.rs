@@ -35,7 +35,7 @@ impl Prompt {
         &self.text
     }
 
-    /// How many characters stand before the cursor.
+    /// Number of characters before the cursor.
     pub(crate) fn column(&self) -> usize {
         self.text[..self.at].chars().count()
     }

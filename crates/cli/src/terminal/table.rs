@@ -1,25 +1,25 @@
-//! Tables of views as data: rows that keep their names while their values change, an order, a filter, the row that is chosen.
+//! Tables of views as data: rows with keys that do not change with their values, an order, a filter, the chosen row.
 
 use super::prompt::{Edited, Prompt};
 use super::{KeyCode, KeyEvent, KeyModifiers};
 use kestrel_trace::print::{shown, thousands};
 use std::cmp::Ordering;
 
-/// A column: what its cells are called, and on which side they stand.
+/// A column: its name and alignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Column {
     pub(super) name: String,
     pub(super) right: bool,
     /// The width below which its texts are not cut.
     pub(super) least: usize,
-    /// Whether it is left out before the columns behind it are.
+    /// Whether the column is left out before the columns behind it.
     pub(super) is_spare: bool,
 }
 
 /// The width below which a column of text is not cut.
 pub(super) const NARROWEST: usize = 12;
 
-/// The same of a column of events: their names begin alike (`syscalls:sys_enter_`), and this much is most of them.
+/// Such a width for a column of events: their names begin alike (`syscalls:sys_enter_`), and most fit this width.
 const EVENT: usize = 24;
 
 impl Column {
@@ -72,7 +72,7 @@ impl Column {
     }
 }
 
-/// A cell: the text that is shown, free of what a terminal would obey, and the number that it stands for.
+/// A cell: the text that is shown, free of control characters, and the number that it stands for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cell {
     pub(super) text: String,
@@ -117,12 +117,12 @@ impl Cell {
     }
 }
 
-/// A row. Its key says which one it is, whatever its values are now, and is not shown.
+/// A row. Its key identifies it while its values change, and is not shown.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) key: String,
     pub(crate) cells: Vec<Cell>,
-    /// Shown as something that should not be.
+    /// Whether the row is marked as a problem.
     pub(crate) alarm: bool,
 }
 
@@ -137,7 +137,7 @@ impl Row {
     }
 }
 
-/// Rows in an order, those that pass the filter, and the one that is chosen.
+/// A table: its rows in order, those that pass the filter, and the chosen one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     columns: Vec<Column>,
@@ -150,7 +150,7 @@ pub(crate) struct Table {
     /// The key of the chosen row, and its place among those that are shown.
     chosen: Option<String>,
     at: usize,
-    /// What is drawn of it.
+    /// The part of it that is drawn.
     pub(super) window: Window,
 }
 
@@ -159,9 +159,9 @@ pub(crate) struct Table {
 pub(super) struct Window {
     /// The first row that is shown.
     pub(super) first: usize,
-    /// How many rows have room; known when it has been drawn once.
+    /// Number of rows that fit; known once it has been drawn.
     pub(super) rows: usize,
-    /// How wide each column has been: columns do not jump while values change.
+    /// Widest width of each column so far: columns do not jump while values change.
     pub(super) widths: Vec<usize>,
 }
 
@@ -224,7 +224,7 @@ impl Table {
         self.order.iter().map(|at| &self.rows[*at])
     }
 
-    /// How many rows there are, with those that do not pass the filter.
+    /// Number of rows, with those that do not pass the filter.
     pub(crate) fn count(&self) -> usize {
         self.rows.len()
     }
@@ -279,7 +279,7 @@ impl Table {
         true
     }
 
-    /// A key of the filter that is being typed: what is typed so far holds already.
+    /// Takes a key of the filter that is being typed; the part typed so far applies already.
     fn typed(&mut self, key: KeyEvent) {
         let Some(prompt) = &mut self.prompt else { return };
         let (edited, text) = (prompt.key(key), prompt.text().to_owned());
@@ -319,7 +319,7 @@ impl Table {
                     return this.is_none().cmp(&that.is_none());
                 };
                 let order = this.order(that);
-                // What has no number stands last either way.
+                // Cells without a number stand last either way.
                 if largest_first && this.number.is_some() == that.number.is_some() {
                     order.reverse()
                 } else {
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_rows_stay_and_what_has_no_number_is_last() {
+    fn equal_rows_keep_their_order_and_cells_without_a_number_are_last() {
         let mut table = table();
         let mut given = rows(&[("x", 5), ("y", 5), ("z", 7)]);
         given.insert(0, Row::new("none", [Cell::text("none"), Cell::text("-")]));
@@ -425,7 +425,7 @@ mod tests {
         assert_eq!(table.chosen().unwrap().key, "B");
         table.set_rows(rows(&[("a", 100), ("B", 30), ("c", 200)]));
         assert_eq!((table.chosen().unwrap().key.as_str(), table.place()), ("B", 2));
-        // It has gone: the row in its place.
+        // The chosen row is gone: the row in its place is chosen.
         table.set_rows(rows(&[("a", 100), ("c", 200)]));
         assert_eq!(table.chosen().unwrap().key, "a");
         table.set_rows(Vec::new());
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_as_long_as_what_was_drawn() {
+    fn pages_are_as_long_as_the_drawn_rows() {
         let mut table = table();
         let many: Vec<Row> = (0..100)
             .map(|n| Row::new(n.to_string(), [Cell::text("x"), Cell::count(n)]))

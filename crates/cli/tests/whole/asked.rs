@@ -29,7 +29,7 @@ fn report(place: &WorkFolder, options: &[&str]) -> Value {
     serde_json::from_str(&answer.out).unwrap()
 }
 
-/// What a filter lets through.
+/// A filter's condition on records.
 type Wants<'a> = &'a dyn Fn(&Value) -> bool;
 
 fn is(record: &Value, event: &str) -> bool {
@@ -37,7 +37,7 @@ fn is(record: &Value, event: &str) -> bool {
 }
 
 #[test]
-fn filters_leave_what_is_left_when_all_is_looked_through() {
+fn filters_leave_the_same_records_as_a_full_scan() {
     needs_tracing!();
     let (place, all) = recorded();
     let begin = all[0]["time"].as_u64().unwrap();
@@ -81,7 +81,7 @@ fn filters_leave_what_is_left_when_all_is_looked_through() {
 }
 
 #[test]
-fn groups_count_what_lines_say() {
+fn groups_count_the_lines() {
     needs_tracing!();
     let (place, all) = recorded();
     let mut expected: BTreeMap<String, (u64, i64)> = BTreeMap::new();
@@ -236,7 +236,7 @@ fn wrong_questions_are_explained() {
 }
 
 #[test]
-fn times_are_counted_from_what_was_asked() {
+fn times_are_counted_from_the_requested_start() {
     needs_tracing!();
     let (place, all) = recorded();
     let times: Vec<u64> = all

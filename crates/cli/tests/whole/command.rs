@@ -23,7 +23,7 @@ impl From<Output> for Answer {
 }
 
 impl Answer {
-    /// It ended with this code and said all of this on stderr.
+    /// Checks that the command ended with this code and said all of this on stderr.
     #[track_caller]
     pub(crate) fn fails(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
@@ -33,7 +33,7 @@ impl Answer {
         assert!(!self.err.contains("panicked"), "{}", self.err);
     }
 
-    /// It ended well.
+    /// Checks that the command succeeded.
     #[track_caller]
     pub(crate) fn succeeds(self) -> Self {
         assert_eq!(self.code, Some(0), "{}{}", self.out, self.err);
@@ -65,7 +65,7 @@ impl WorkFolder {
         self.command(arguments).output().unwrap().into()
     }
 
-    /// What the command answers, a value for each line of JSON.
+    /// Output of the command, a value for each line of JSON.
     pub(crate) fn json_lines(&self, arguments: &[&str]) -> Vec<serde_json::Value> {
         let answer = self.run(&[arguments, &["--format", "json"]].concat());
         let lines = answer.out.lines();

@@ -10,8 +10,8 @@ fn a_compressed_recording_has_every_event() {
     let place = WorkFolder::new();
     let command = place.command(&["record", "-e", EVENT, "--compress", "-o", "small"]);
     let output = with_calls(command, N).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}");
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{messages}");
     let names = std::fs::read_dir(place.path().join("small")).unwrap();
     let names: Vec<String> = names
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -27,13 +27,13 @@ fn a_compressed_recording_has_every_event() {
     let report: serde_json::Value = serde_json::from_str(&report.out).unwrap();
     let lines = place.run(&["print", "small"]).succeeds().out.lines().count() as u64;
     let counted = report["records"].as_u64().unwrap();
-    assert_eq!(lines, counted, "{told}");
+    assert_eq!(lines, counted, "{messages}");
     let behind = |word: &str| -> u64 {
-        let (_, rest) = told.split_once(word).unwrap();
+        let (_, rest) = messages.split_once(word).unwrap();
         let digits = rest.split([',', '\n', ';']).next().unwrap();
         digits.trim().parse().unwrap()
     };
-    assert_eq!(lines + behind("lost ") + behind("missed "), N, "{told}");
+    assert_eq!(lines + behind("lost ") + behind("missed "), N, "{messages}");
     let grouped = place
         .run(&["report", "small", "--by", "comm", "--format", "json"])
         .succeeds();

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 pub(crate) const EVENT: &str = "syscalls:sys_enter_getppid";
 const CALLS: &str = "KESTREL_TEST_CALLS";
 
-/// Not a test of its own: what the tests below trace, by running this very program with a number in the environment.
+/// Not a test of its own: the traced program of the tests below, which run this very program with a number in the environment.
 #[test]
-fn calls_as_often_as_told() {
+fn traced_calls() {
     let Ok(calls) = std::env::var(CALLS) else { return };
     for _ in 0..calls.parse().unwrap() {
         std::hint::black_box(std::os::unix::process::parent_id());
@@ -20,12 +20,7 @@ fn calls_as_often_as_told() {
 /// Adds this program as the command to be traced.
 pub(crate) fn with_calls(mut command: Command, calls: u64) -> Command {
     command.arg("--").arg(std::env::current_exe().unwrap());
-    command.args([
-        "--exact",
-        "counts::calls_as_often_as_told",
-        "--test-threads=1",
-        "-q",
-    ]);
+    command.args(["--exact", "counts::traced_calls", "--test-threads=1", "-q"]);
     command.env(CALLS, calls.to_string()).stdout(Stdio::null());
     command
 }
@@ -35,12 +30,7 @@ pub(crate) fn waiting_calls(calls: u64) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", "read line; exec \"$@\"", "sh"]);
     command.arg(std::env::current_exe().unwrap());
-    command.args([
-        "--exact",
-        "counts::calls_as_often_as_told",
-        "--test-threads=1",
-        "-q",
-    ]);
+    command.args(["--exact", "counts::traced_calls", "--test-threads=1", "-q"]);
     command.env(CALLS, calls.to_string()).stdin(Stdio::piped());
     command.stdout(Stdio::null());
     command
@@ -63,18 +53,18 @@ fn each_of_100_000_calls_is_recorded_ten_times_out_of_ten() {
         let output = with_calls(place.command(&["record", "-e", EVENT]), N)
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{told}");
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{messages}");
         let (recorded, lost) = counted(&place);
-        let missed = missed(&told);
+        let missed = missed(&messages);
         assert!(
             lost == 0 && recorded <= N && recorded + missed >= N,
-            "run {run}: {told}"
+            "run {run}: {messages}"
         );
         if missed == 0 {
             assert!(
-                told.starts_with("100,000 events in ") && told.contains("lost 0"),
-                "run {run}: {told}"
+                messages.starts_with("100,000 events in ") && messages.contains("lost 0"),
+                "run {run}: {messages}"
             );
         }
         let printed = place.run(&["print", "--format", "json"]).succeeds();
@@ -91,10 +81,10 @@ fn each_of_100_000_calls_is_recorded_ten_times_out_of_ten() {
 }
 
 #[test]
-fn quiet_says_what_was_lost_and_nothing_else() {
+fn quiet_prints_losses_and_nothing_else() {
     needs_tracing!();
     let place = WorkFolder::new();
-    let said = |arguments: &[&str], calls| {
+    let output_text = |arguments: &[&str], calls| {
         let output = with_calls(place.command(arguments), calls).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
@@ -104,17 +94,23 @@ fn quiet_says_what_was_lost_and_nothing_else() {
         &["record", "-q", "-e", "syscalls:sys_enter_acct"],
         &["trace", "-q", "-e", "syscalls:sys_enter_acct"],
     ] {
-        let told = said(arguments, 10);
-        assert!(told.is_empty() || missed(&told) > 0, "{arguments:?}: {told}");
+        let messages = output_text(arguments, 10);
+        assert!(
+            messages.is_empty() || missed(&messages) > 0,
+            "{arguments:?}: {messages}"
+        );
     }
-    assert!(said(&["trace", "-e", "syscalls:sys_enter_acct"], 10).contains("hint: none of the events came"));
-    let figures = said(&["stat", "-q", "-e", EVENT], 10);
+    assert!(
+        output_text(&["trace", "-e", "syscalls:sys_enter_acct"], 10)
+            .contains("hint: none of the events came")
+    );
+    let figures = output_text(&["stat", "-q", "-e", EVENT], 10);
     assert!(figures.contains(EVENT), "{figures}");
     let both = place.run(&["record", "-q", "-v", "-e", EVENT]);
     assert_eq!(both.code, Some(2), "{}", both.err);
-    // A ring of two pages, and ten times as many records: what is lost is told.
+    // A ring of two pages, and ten times as many records: the losses are reported.
     let small = ["record", "-q", "-e", EVENT, "--buffer-size", "8K"];
-    let lost = (0..5).any(|_| said(&small, 200_000).contains(" events in "));
+    let lost = (0..5).any(|_| output_text(&small, 200_000).contains(" events in "));
     assert!(lost, "nothing was lost");
 }
 
@@ -128,8 +124,8 @@ fn counted(place: &WorkFolder) -> (u64, u64) {
 }
 
 /// Hits that the kernel says it missed, as kernels do where a program was preempted.
-pub(crate) fn missed(told: &str) -> u64 {
-    let lines = told.lines().filter(|line| line.contains(" missed"));
+pub(crate) fn missed(messages: &str) -> u64 {
+    let lines = messages.lines().filter(|line| line.contains(" missed"));
     let number = |line: &str| -> Option<u64> { line.split(' ').next()?.replace(',', "").parse().ok() };
     lines.filter_map(number).sum()
 }
@@ -144,13 +140,13 @@ fn is_stream_with_pages(entry: std::io::Result<std::fs::DirEntry>) -> bool {
 #[test]
 fn losses_of_the_fastest_loop_are_counted_exactly() {
     needs_tracing!();
-    loses_what_it_says(false);
-    // Whoever does not read for a while loses, unless all was over before it was stopped.
-    assert!((0..5).any(|_| loses_what_it_says(true) > 0), "nothing was lost");
+    reports_its_losses(false);
+    // A recorder that does not read for a while loses, unless all was over before it was stopped.
+    assert!((0..5).any(|_| reports_its_losses(true) > 0), "nothing was lost");
 }
 
 /// Records the fastest loop, and stops the recorder for a while if asked to. Gives what was lost.
-fn loses_what_it_says(stopped: bool) -> u64 {
+fn reports_its_losses(stopped: bool) -> u64 {
     const N: u64 = 2_000_000;
     let place = WorkFolder::new();
     let arguments = ["record", "-e", EVENT, "--buffer-size", "1M"];
@@ -175,14 +171,14 @@ fn loses_what_it_says(stopped: bool) -> u64 {
         signal("-CONT");
     }
     let output = recorder.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}");
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{messages}");
     let (recorded, lost) = counted(&place);
     let known = recorded + lost;
-    assert!(known <= N && known + missed(&told) >= N, "{told}");
+    assert!(known <= N && known + missed(&messages) >= N, "{messages}");
     let printed = place.run(&["print", "--format", "json"]).succeeds();
     assert_eq!(printed.out.lines().count() as u64, recorded);
-    let (first, _) = told.split_once('\n').unwrap();
+    let (first, _) = messages.split_once('\n').unwrap();
     let digits: String = first
         .rsplit("lost ")
         .next()
@@ -191,6 +187,6 @@ fn loses_what_it_says(stopped: bool) -> u64 {
         .take_while(|c| !c.is_whitespace())
         .filter(char::is_ascii_digit)
         .collect();
-    assert_eq!(digits.parse::<u64>().unwrap(), lost, "{told}");
+    assert_eq!(digits.parse::<u64>().unwrap(), lost, "{messages}");
     lost
 }

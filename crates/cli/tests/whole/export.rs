@@ -41,8 +41,8 @@ fn every_format_has_every_event() {
     ] {
         let answer = place.run(&["export", "--to", format, "-o", &format!("a/{format}"), "t"]);
         let answer = answer.succeeds();
-        let said = format!("{all} events in a/{format}");
-        assert!(answer.err.contains(&said), "no {said:?} in {}", answer.err);
+        let printed = format!("{all} events in a/{format}");
+        assert!(answer.err.contains(&printed), "no {printed:?} in {}", answer.err);
     }
     let tool = |tool: &str, arguments: &[&str]| {
         let output = std::process::Command::new(tool)

@@ -5,7 +5,7 @@ use crate::command::{WorkFolder, has, needs_tracing};
 use serde_json::Value;
 use std::process::{Command, Output};
 
-/// What a tool says, in this folder; `None` where it fails, which is said.
+/// Output of a tool that runs in this folder; `None` where it fails, which is reported.
 fn tool(place: &WorkFolder, line: &str) -> Option<String> {
     let output = Command::new("sh")
         .args(["-c", line])

@@ -1,4 +1,4 @@
-//! The built command as users meet it: what it says, what it leaves behind, how it ends. What records contain is tested where they are made.
+//! Tests of the built command as users run it: output, files left behind, exit codes. Contents of records are tested where they are made.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 

@@ -11,7 +11,7 @@ fn commands(place: &WorkFolder, words: &[&str], all: &mut Vec<String>) {
     let help = place.run(&[words, &["--help"]].concat()).succeeds().out;
     let list = help.split("\nCommands:\n").nth(1).unwrap_or_default();
     for line in list.lines().take_while(|line| !line.is_empty()) {
-        // What is indented further goes on with what the line before it says.
+        // Lines that are indented further continue the line before them.
         if let Some(name) = line.strip_prefix("  ").filter(|line| !line.starts_with(' ')) {
             let name = name.split(' ').next().unwrap();
             commands(place, &[words, &[name]].concat(), all);
@@ -33,8 +33,8 @@ fn pages(place: &WorkFolder) -> Vec<(String, String)> {
     pages
 }
 
-/// What a program says about a page, where there is such a program.
-fn said(program: &str, arguments: &[&str], page: &Path) -> Option<String> {
+/// Output of a program about a page, where there is such a program.
+fn printed(program: &str, arguments: &[&str], page: &Path) -> Option<String> {
     let mut command = Command::new(program);
     command.args(arguments).arg(page).stdin(Stdio::null());
     match command.output() {
@@ -111,8 +111,8 @@ fn pages_are_clean() {
     let place = WorkFolder::new();
     for (name, _) in pages(&place) {
         let page = place.path().join(format!("pages/{name}.1"));
-        if let Some(said) = said("groff", &["-man", "-ww", "-Tutf8", "-z"], &page) {
-            assert!(said.is_empty(), "{name}: {said}");
+        if let Some(printed) = printed("groff", &["-man", "-ww", "-Tutf8", "-z"], &page) {
+            assert!(printed.is_empty(), "{name}: {printed}");
         }
     }
 }

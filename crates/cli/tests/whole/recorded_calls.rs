@@ -45,17 +45,17 @@ fn calls_are_counted_as_their_own_tracepoints_count_them() {
         .spawn();
     let mut run = run.unwrap();
     let (mut live, mut out) = begun(&mut run);
-    let mut said = BufReader::new(record.stderr.take().unwrap());
+    let mut printed = BufReader::new(record.stderr.take().unwrap());
     let mut line = String::new();
     while !line.starts_with("recording into ") {
         line.clear();
-        assert!(said.read_line(&mut line).unwrap() > 0, "no recording begins");
+        assert!(printed.read_line(&mut line).unwrap() > 0, "no recording begins");
     }
     work.work();
     out.read_to_string(&mut live).unwrap();
     assert!(run.wait().unwrap().success(), "{live}");
     let mut rest = String::new();
-    said.read_to_string(&mut rest).unwrap();
+    printed.read_to_string(&mut rest).unwrap();
     assert!(record.wait().unwrap().success(), "{rest}");
     assert!(rest.contains("lost 0, missed 0"), "{rest}");
     let later = place.run(&["run", "-q", "p.bt", "--trace", "t"]).succeeds();
@@ -222,12 +222,12 @@ fn threads_have_the_names_of_the_time() {
         ])
         .succeeds();
     let program = r#"syscalls:sys_enter_openat /str(args.filename) == "/proc/uptime"/ { printf("%s opens\n", comm) } syscalls:sys_enter_execve { printf("%s executes %s\n", comm, str(args.filename)) }"#;
-    let said = place.run(&["report", "-e", program, "t"]).succeeds();
-    assert!(said.out.contains("cat opens\n"), "{}", said.out);
+    let printed = place.run(&["report", "-e", program, "t"]).succeeds();
+    assert!(printed.out.contains("cat opens\n"), "{}", printed.out);
     assert!(
-        said.out.matches("first-name executes ").count() >= 2,
+        printed.out.matches("first-name executes ").count() >= 2,
         "{}",
-        said.out
+        printed.out
     );
     let lines = place.run(&["print", "t"]).succeeds();
     assert!(

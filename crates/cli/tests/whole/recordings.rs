@@ -1,4 +1,4 @@
-//! Recordings and what is made of them: where they end, what they replace, what an interrupt leaves.
+//! Recordings and files made of them: limits of their size, traces that they replace, files left by an interrupt.
 
 use crate::command::{WorkFolder, needs_tracing};
 use crate::counts::{EVENT, with_calls};
@@ -11,13 +11,13 @@ fn a_recording_ends_by_its_size() {
     needs_tracing!();
     let place = WorkFolder::new();
     let options = ["record", "-e", EVENT, "--buffer-size", "64K", "--max-size", "32K"];
-    // More calls than anybody waits for: the size ends them.
+    // More calls than fit into the size, which ends the recording.
     let output = with_calls(place.command(&options), 2_000_000_000)
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("the size of --max-size"), "{told}");
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{messages}");
+    assert!(messages.contains("the size of --max-size"), "{messages}");
     let size: u64 = (0..64)
         .filter_map(|cpu| std::fs::metadata(place.path().join(format!("kestrel.trace/main_{cpu}"))).ok())
         .map(|file| file.len())
@@ -43,13 +43,13 @@ fn an_old_trace_is_kept_once() {
     }
     assert!(count("mine") > count("mine.old"), "the newest is the largest");
     assert!(count("mine.old") > 100);
-    // What is no trace is not replaced, and then neither is the trace.
+    // A file that is no trace is not replaced, and then neither is the trace.
     let before = count("mine");
     std::fs::write(place.path().join("mine.old/thesis"), "").unwrap();
     let refused = record(10);
     assert_eq!(refused.status.code(), Some(1));
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(told.contains("mine.old/thesis"), "{told}");
+    let messages = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(messages.contains("mine.old/thesis"), "{messages}");
     assert_eq!(count("mine"), before);
 }
 
@@ -78,10 +78,10 @@ fn an_interrupt_leaves_nothing_half_written() {
         }
         testkit::terminal::signal(&child, Signal::INT);
         let answer = child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&answer.stderr);
+        let printed = String::from_utf8_lossy(&answer.stderr);
         assert!(
-            answer.status.code() == Some(1) && said.contains("interrupted"),
-            "{words:?}: {said}"
+            answer.status.code() == Some(1) && printed.contains("interrupted"),
+            "{words:?}: {printed}"
         );
         assert!(
             !begun.exists() && !place.path().join("part").exists(),

@@ -59,14 +59,14 @@ pub(crate) fn begun(run: &mut Child) -> (String, ChildStdout) {
 
 /// Waits until a recorder with `-v` has let events in, which it says behind having attached; gives what it said so far.
 fn recording(stderr: &mut impl BufRead) -> String {
-    let mut said = String::new();
-    while !said.contains("recording into") {
+    let mut messages = String::new();
+    while !messages.contains("recording into") {
         assert!(
-            stderr.read_line(&mut said).unwrap() > 0,
-            "no recording begins: {said}"
+            stderr.read_line(&mut messages).unwrap() > 0,
+            "no recording begins: {messages}"
         );
     }
-    said
+    messages
 }
 
 /// Lines of output in an order of their own: the order of keys in loops over maps is the kernel's.
@@ -121,13 +121,13 @@ fn a_program_says_the_same_of_a_run_and_of_its_recording() {
     let mut run = run.unwrap();
     let (mut live, mut out) = begun(&mut run);
     let mut stderr = BufReader::new(record.stderr.take().unwrap());
-    let mut said = recording(&mut stderr);
+    let mut messages = recording(&mut stderr);
     work.work();
     out.read_to_string(&mut live).unwrap();
     assert!(run.wait().unwrap().success(), "{live}");
-    stderr.read_to_string(&mut said).unwrap();
-    assert!(record.wait().unwrap().success(), "{said}");
-    assert!(said.contains("lost 0, missed 0"), "{said}");
+    stderr.read_to_string(&mut messages).unwrap();
+    assert!(record.wait().unwrap().success(), "{messages}");
+    assert!(messages.contains("lost 0, missed 0"), "{messages}");
     let later = place.run(&["run", "p.bt", "--trace", "t", &pid]).succeeds();
     assert!(later.err.contains("Attached 8 probes\n"), "{}", later.err);
     assert!(later.out.starts_with("begin\n"), "{}", later.out);

@@ -91,7 +91,7 @@ fn several_events_in_one_trace() {
 }
 
 #[test]
-fn the_commands_end_is_told() {
+fn the_commands_exit_is_reported() {
     needs_tracing!();
     let place = WorkFolder::new();
     let record = |script: &str| {
@@ -164,7 +164,7 @@ fn children_are_traced_with_their_command() {
     is_whole();
 }
 
-/// What a handler prints is in a recording as an event, whose line is shown as it was printed; `exit` ends the recording.
+/// The text that a handler prints is in a recording as an event, whose line is shown as it was printed; `exit` ends the recording.
 #[test]
 fn a_recording_shows_what_handlers_printed() {
     needs_tracing!();
@@ -295,7 +295,7 @@ fn ctrl_c_ends_with_everything_written_and_nothing_attached() {
     }
 }
 
-/// The numbers of the BPF programs that a process holds, as the kernel tells beside each descriptor.
+/// The numbers of the BPF programs that a process holds, as the kernel's information about each descriptor has them.
 fn programs_of(pid: u32) -> Vec<u64> {
     let entries = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
     let texts = entries.filter_map(|entry| fs::read_to_string(entry.unwrap().path()).ok());

@@ -2,7 +2,7 @@
 
 use crate::command::{WorkFolder, needs_tracing};
 
-/// What a program prints, without what is said about its probes.
+/// Output of a program, without the messages about its probes.
 fn printed(program: &str) -> String {
     WorkFolder::new()
         .run(&["run", "-q", "-e", program])
@@ -25,17 +25,17 @@ fn programs_print_in_the_order_of_time() {
 #[test]
 fn constant_output_of_begin_and_end_needs_no_bpf_program() {
     needs_tracing!();
-    let said = r#"begin { printf("%-4s|\n", "a"); print(7); }"#;
+    let messages = r#"begin { printf("%-4s|\n", "a"); print(7); }"#;
     let pid = r#"begin { printf("%d\n", pid > 0); }"#;
     let end = r#"end { printf("d\n"); print(@x); clear(@x); print(@x); print(@y, 1); clear(@y); }"#;
     let maps = "begin { @x[1] = 2; @y[1] = 3; @y[2] = 4; printf(\"c\\n\"); exit(); }";
-    let out = printed(&format!("{said} {pid} {maps} {end}"));
+    let out = printed(&format!("{messages} {pid} {maps} {end}"));
     assert_eq!(
         out.trim_end().replace("\n\n", "\n"),
         "a   |\n7\n1\nc\nd\n@x[1]: 2\n@y[2]: 4"
     );
     let end = r#"end { printf("d\n"); print(@x); clear(@x); print(@y, 1); clear(@y); }"#;
-    let out = printed(&format!("{said} {maps} {end}"));
+    let out = printed(&format!("{messages} {maps} {end}"));
     assert_eq!(
         out.trim_end().replace("\n\n", "\n"),
         "a   |\n7\nc\nd\n@x[1]: 2\n@y[2]: 4"
@@ -44,7 +44,7 @@ fn constant_output_of_begin_and_end_needs_no_bpf_program() {
         let shown = WorkFolder::new().run(&["run", "--dry-run", "-d", "all", "-e", program]);
         shown.succeeds().err.contains("program: 2 instructions")
     };
-    assert!(idle(said));
+    assert!(idle(messages));
     assert!(!idle(pid));
     assert!(!idle(r#"begin { if (pid > 0) { printf("a\n"); } }"#));
 }
@@ -128,7 +128,7 @@ fn sums_of_nothing_are_shown() {
     assert_eq!(out.trim(), "@zero: 0");
 }
 
-/// What nothing stored is not shown at the end; zeroes that were stored are, and what is printed by name is 0.
+/// Maps in which nothing was stored are not shown at the end; zeroes that were stored are, and such a map printed by name is 0.
 #[test]
 fn maps_never_written_are_not_printed_at_the_end() {
     needs_tracing!();
@@ -362,7 +362,7 @@ fn records_are_whole_keys() {
     assert_eq!(run.out.trim(), "2\nx\n({ .a = 1, .b = x }, 2)", "{}", run.err);
 }
 
-/// What the kernel hands to the program of a clock has its members and its registers.
+/// The context of a clock's program has its members and its registers.
 #[test]
 fn clocks_have_registers_and_a_period() {
     needs_tracing!();
@@ -499,7 +499,7 @@ fn packets_are_written_to_a_file() {
         "rawtracepoint:net_dev_queue /pid == cpid/ {{ @answers[skboutput(\"{}\", args.skb, args.skb.len, 14)] = count(); }}",
         file.display()
     );
-    // Nobody listens, which each socket learns after it has sent.
+    // The port has no receiver, which each socket learns after it has sent.
     let send = format!(
         "for i in $(seq {PACKETS}); do printf '{}' > /dev/udp/127.0.0.1/9; done",
         String::from_utf8_lossy(MARK)
@@ -512,7 +512,7 @@ fn packets_are_written_to_a_file() {
         return;
     }
     let run = run.succeeds();
-    // The kernel answers each in the sender's name: nobody listens.
+    // The kernel answers each in the sender's name, since the port has no receiver.
     let answers: Vec<&str> = run
         .out
         .lines()

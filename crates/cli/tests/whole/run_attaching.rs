@@ -64,24 +64,24 @@ fn probes_that_the_kernel_refuses_are_not_counted() {
             return;
         }
         let attached = WATCHPOINTS + 1 - refused;
-        let said = match format {
+        let printed = match format {
             "json" => answer.out.contains(&format!(r#""probes": {attached}}}"#)),
             _ if attached == 1 => answer.err.contains("Attached 1 probe\n"),
             _ => answer.err.contains(&format!("Attached {attached} probes\n")),
         };
-        assert!(said, "{attached}: {} {}", answer.out, answer.err);
+        assert!(printed, "{attached}: {} {}", answer.out, answer.err);
     }
     // One that holds all registers until it is killed.
     let mut held = place.command(&["run", "-e", &watchpoints("ignore", "interval:s:3600 { exit(); }")]);
     let mut held = held.stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = String::new();
+    let mut printed = String::new();
     BufReader::new(held.stderr.take().unwrap())
-        .read_line(&mut said)
+        .read_line(&mut printed)
         .unwrap();
     let answer = place.run(&["run", "-e", &watchpoints("ignore", "")]);
     held.kill().unwrap();
     held.wait().unwrap();
-    assert!(said.starts_with("Attached "), "{said}");
+    assert!(printed.starts_with("Attached "), "{printed}");
     answer.fails(1, &["Attachment failed for all probes.", "hint: watchpoint:"]);
 }
 

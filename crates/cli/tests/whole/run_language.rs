@@ -6,7 +6,7 @@ fn run(program: &str) -> Answer {
     WorkFolder::new().run(&["run", "-q", "-e", program])
 }
 
-/// What a program prints, and that it is refused nowhere.
+/// Output of a program, which must not be refused.
 fn printed(program: &str) -> String {
     let out = run(program).succeeds().out;
     out.lines()
@@ -26,8 +26,8 @@ fn elements_outside_of_arrays_are_zero_and_counted() {
         let run = run(&program).succeeds();
         let lines: Vec<&str> = run.out.lines().take(6).collect();
         assert_eq!(lines, ["4", "3", "2", "1", "0", "0"], "{index}: {}", run.err);
-        let said = "The index lies outside of the array: the element is read as 0., 2 times";
-        assert!(run.err.contains(said), "{index}: {}", run.err);
+        let messages = "The index lies outside of the array: the element is read as 0., 2 times";
+        assert!(run.err.contains(messages), "{index}: {}", run.err);
     }
     let inside = run("begin { $a = (uint8[4])0x01020304; @i = 3; print($a[@i]); exit(); }").succeeds();
     assert!(
@@ -130,14 +130,14 @@ fn numbers_of_loops_are_as_wide_as_their_range() {
 fn variables_that_nothing_is_stored_in_are_warned_of() {
     needs_tracing!();
     let warned_of = |declared: &str, program: &str| {
-        let said = run(&format!("begin {{ {declared}; {program} exit(); }}"))
+        let messages = run(&format!("begin {{ {declared}; {program} exit(); }}"))
             .succeeds()
             .err;
         [
             "nothing is ever stored in $x",
             "$x is read before anything is stored in it",
         ]
-        .map(|warning| said.contains(warning))
+        .map(|warning| messages.contains(warning))
     };
     let warned = |program: &str| warned_of("let $x: int32", program);
     assert_eq!(warned(""), [true, false]);
@@ -164,8 +164,8 @@ fn the_name_of_a_thread_that_is_cut_ends_as_other_strings_do() {
     needs_tracing!();
     let run = run("config = { max_strlen = 4 } begin { print(str(comm)); printf(\"%s|%s\\n\", str(comm), comm); exit(); }")
         .succeeds();
-    let said: Vec<&str> = run.out.lines().take(2).collect();
-    assert_eq!(said, ["kest..", "kest..|kestrel"], "{}", run.err);
+    let messages: Vec<&str> = run.out.lines().take(2).collect();
+    assert_eq!(messages, ["kest..", "kest..|kestrel"], "{}", run.err);
 }
 
 #[test]
@@ -179,8 +179,9 @@ fn strings_that_were_cut_end_so_in_variables_keys_values_and_tuples() {
     let lines = |settings: &str, more: &[&str]| -> Vec<String> {
         let program = program(settings);
         let args = [&["run", "-q", "-e", &program][..], more].concat();
-        let said = WorkFolder::new().run(&args).succeeds().out;
-        said.lines()
+        let messages = WorkFolder::new().run(&args).succeeds().out;
+        messages
+            .lines()
             .filter(|line| !line.is_empty())
             .map(str::to_owned)
             .collect()
@@ -222,12 +223,12 @@ fn maps_that_nothing_writes_are_read_as_zero() {
         run.err
     );
     for map in ["@gone", "@other", "@third"] {
-        let said = format!("nothing is ever stored in {map}: it is read as 0");
-        assert!(run.err.contains(&said), "{}", run.err);
+        let messages = format!("nothing is ever stored in {map}: it is read as 0");
+        assert!(run.err.contains(&messages), "{}", run.err);
     }
     self::run("begin { print(@gone); }").fails(2, &["nothing writes the map @gone"]);
     self::run("begin { clear(@gone); }").fails(2, &["nothing writes the map @gone"]);
-    // What is stored further on is known before.
+    // The type of a later store is known before.
     let later = self::run("begin { print(@s == \"x\"); @s = \"x\"; print(@s); exit(); }").succeeds();
     assert!(
         later.out.starts_with("false\n@s: x\n") && !later.err.contains("nothing"),
@@ -297,7 +298,7 @@ fn types_and_addresses_have_names() {
     assert_eq!(printed(program), "true\n@map[1]: 7");
 }
 
-/// What is read of a text that is there is as long as is asked for; no address has no name.
+/// A string that is there is read as far as is asked for; no address has no name.
 #[test]
 fn strings_are_cut_and_no_address_is_zero() {
     needs_tracing!();
@@ -340,11 +341,11 @@ fn statistics_are_no_number() {
     run("begin { @s = stats(5); @b = @s; exit(); }").fails(2, &["or store the number: @b = @s.count"]);
 }
 
-/// What bpftrace refuses and would do nothing useful.
+/// Programs that bpftrace refuses, and that would do nothing useful.
 #[test]
-fn what_can_only_be_a_mistake_is_refused() {
+fn certain_mistakes_are_refused() {
     needs_tracing!();
-    for (program, said) in [
+    for (program, messages) in [
         (
             "begin { time(\"a\", \"b\"); exit(); }",
             "time() takes up to one argument",
@@ -358,7 +359,7 @@ fn what_can_only_be_a_mistake_is_refused() {
             "has no enumerator of the value 99",
         ),
     ] {
-        run(program).fails(2, &[said]);
+        run(program).fails(2, &[messages]);
     }
     let program = "enum E { A, B } begin { $y = 7; print((enum E)1); print((enum E)$y); exit(); }";
     assert_eq!(printed(program), "B\n7");
@@ -491,7 +492,7 @@ fn strings_at_a_number_are_joined() {
     assert_eq!(printed("begin { join(0); print(1); exit(); }"), "1");
 }
 
-/// What headers name and BTF does not have: numbers of the kernel's interface are known, with their header and without.
+/// Names of headers that BTF does not have: numbers of the kernel's interface are known, with their header and without.
 #[test]
 fn numbers_of_headers_are_known() {
     needs_tracing!();

@@ -17,7 +17,7 @@ fn both_ways(place: &WorkFolder, options: &[&str], program: &str) -> [Answer; 2]
     ]
 }
 
-/// What looks for the program along `PATH` is not the command's.
+/// The search for the program along `PATH` is not the command's.
 #[test]
 fn a_command_has_one_exec() {
     needs_tracing!();
@@ -62,7 +62,7 @@ fn an_exit_in_end_gives_the_code() {
 
 /// Warnings of programs are warnings; errors of programs are none.
 #[test]
-fn no_warnings_silences_what_programs_warn_of() {
+fn no_warnings_silences_warnings_of_programs() {
     needs_tracing!();
     let place = WorkFolder::new();
     let program = r#"syscalls:sys_enter_openat { warnf("odd %d", 17); errorf("bad %d", 18); printf("said\n"); exit(); }"#;
@@ -77,7 +77,7 @@ fn no_warnings_silences_what_programs_warn_of() {
     }
 }
 
-/// What is accepted for the sake of old command lines changes nothing, and the last of several programs is run.
+/// Options accepted for the sake of old command lines change nothing, and the last of several programs is run.
 #[test]
 fn the_last_program_is_run() {
     needs_tracing!();
@@ -90,7 +90,7 @@ fn the_last_program_is_run() {
     assert_eq!(run.out.trim_end(), "one");
     let run = place.run(&["run", "-q", "-e", one, "-e", two]).succeeds();
     assert_eq!(run.out.trim_end(), "two");
-    // What is not run is not read either.
+    // A program that is not run is not read either.
     let run = place
         .run(&["run", "-q", "-e", "no program {", "-e", two])
         .succeeds();
@@ -119,9 +119,9 @@ fn verbose_names_ignored_probes() {
     );
 }
 
-/// `-- --help` tells a program's options, or that it has none, and runs nothing.
+/// `-- --help` prints a program's options, or that it has none, and runs nothing.
 #[test]
-fn programs_tell_their_options() {
+fn programs_print_their_options() {
     let place = WorkFolder::new();
     let with =
         r#"begin { printf("ran\n"); print(getopt("size", 3, "how much")); print(getopt("plain")); exit(); }"#;
@@ -191,13 +191,13 @@ fn a_user_signal_ends_nothing() {
     needs_tracing!();
     let place = WorkFolder::new();
     std::fs::write(place.path().join("signal.sh"), "kill -USR1 $PPID; sleep 0.2\n").unwrap();
-    for (handler, said) in [
+    for (handler, printed) in [
         ("", "end"),
         ("self:signal:SIGUSR1 { printf(\"came\\n\"); }", "came\nend"),
     ] {
         let program = format!("{handler} end {{ printf(\"end\\n\"); }}");
         let run = place.run(&["run", "-q", "-c", "sh signal.sh", "-e", &program]);
-        assert_eq!(run.succeeds().out.trim_end(), said, "{handler}");
+        assert_eq!(run.succeeds().out.trim_end(), printed, "{handler}");
     }
 }
 
@@ -273,7 +273,7 @@ fn the_name_bpftrace_has_its_codes_and_words() {
         let answer = run(&["-e", program], variable);
         assert_eq!(answer.code, Some(code), "{program}: {}", answer.err);
     }
-    let said = run(
+    let printed = run(
         &[
             "-v",
             "-c",
@@ -285,18 +285,18 @@ fn the_name_bpftrace_has_its_codes_and_words() {
         ],
         none,
     );
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert_eq!(printed.code, Some(0), "{}", printed.err);
     for line in [
         "Attaching 'begin' probe\n",
         "Trying to attach probe: interval:s:9\n",
         "Attached 2 probes\n",
         "Child exited with code: 0\n",
     ] {
-        assert!(said.err.contains(line), "{line}: {}", said.err);
+        assert!(printed.err.contains(line), "{line}: {}", printed.err);
     }
     let dry = run(&["--dry-run", "-e", "begin { }"], none);
     assert_eq!((dry.code, dry.err.as_str()), (Some(0), ""));
-    assert!(!said.err.contains("program:"), "{}", said.err);
+    assert!(!printed.err.contains("program:"), "{}", printed.err);
     assert_eq!(run(&["-l", "struct nosuch"], none).code, Some(0));
     assert_eq!(run(&["-c", "", "-e", "begin { }"], none).code, Some(1));
 }

@@ -29,7 +29,7 @@ const FRAMELESS: &str = "
     __attribute__((noinline)) void outer(void) { middle(); sink = 2; }
     int main(void) { outer(); return 0; }";
 
-/// That program, compiled, if there is a compiler.
+/// The program without frame pointers, compiled, if there is a compiler.
 fn frameless(place: &WorkFolder) -> Option<PathBuf> {
     let (source, program) = (place.path().join("frameless.c"), place.path().join("frameless"));
     std::fs::write(&source, FRAMELESS).unwrap();

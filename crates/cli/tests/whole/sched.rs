@@ -68,7 +68,7 @@ fn each_verb_answers() {
 }
 
 #[test]
-fn a_time_says_what_counts() {
+fn a_time_range_limits_the_counts() {
     needs_tracing!();
     let place = WorkFolder::new();
     recorded(&place, &["-o", "t"]);

@@ -7,17 +7,17 @@ use std::process::{Command, Stdio};
 
 const CALLS: u64 = 20_000;
 
-/// What `stat` with these options says of the calls: its rows, in columns after a tab, and the rest of what it says.
+/// Output of `stat` with these options about the calls: its rows, in columns after a tab, and the rest of the text.
 fn rows(options: &[&str]) -> (Vec<Vec<String>>, String) {
     let place = WorkFolder::new();
     let mut all = vec!["stat", "-x", "\t", "-o", "counts"];
     all.extend(options);
     let output = with_calls(place.command(&all), CALLS).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{printed}");
     let text = std::fs::read_to_string(place.path().join("counts")).unwrap();
     let fields = |line: &str| line.split('\t').map(str::to_owned).collect();
-    (text.lines().map(fields).collect(), said)
+    (text.lines().map(fields).collect(), printed)
 }
 
 /// The sum of the counts of an event, which stand `at` this place of its rows, the event two behind it.
@@ -28,48 +28,48 @@ fn sum(rows: &[Vec<String>], at: usize, event: &str) -> u64 {
 
 /// All calls, or what is missing was said.
 #[track_caller]
-fn is_all(counted: u64, said: &str) {
+fn is_all(counted: u64, printed: &str) {
     assert!(
-        counted <= CALLS && counted + missed(said) >= CALLS,
-        "{counted}: {said}"
+        counted <= CALLS && counted + missed(printed) >= CALLS,
+        "{counted}: {printed}"
     );
 }
 
 #[test]
 fn each_call_is_counted_by_itself_among_others_by_cpu_and_by_value() {
     needs_tracing!();
-    let (one, said) = rows(&["-e", EVENT]);
+    let (one, printed) = rows(&["-e", EVENT]);
     assert_eq!(one.len(), 1);
-    is_all(sum(&one, 0, EVENT), &said);
+    is_all(sum(&one, 0, EVENT), &printed);
 
-    let (among, said) = rows(&[
+    let (among, printed) = rows(&[
         "-e",
         "syscalls:sys_enter_getp*,sched:sched_process_exec",
         "-e",
         "task-clock",
     ]);
-    is_all(sum(&among, 0, EVENT), &said);
+    is_all(sum(&among, 0, EVENT), &printed);
     assert!(
         among.iter().any(|row| row[0] == "0"),
         "what did not come is shown: {among:?}"
     );
     let executed = sum(&among, 0, "sched:sched_process_exec");
     assert!(
-        executed <= 1 && executed + missed(&said) >= 1,
-        "{executed}: {said}"
+        executed <= 1 && executed + missed(&printed) >= 1,
+        "{executed}: {printed}"
     );
     assert_eq!(among.last().unwrap()[1..3], ["msec", "task-clock"]);
 
-    let (by_cpu, said) = rows(&["--per-cpu", "-e", EVENT]);
+    let (by_cpu, printed) = rows(&["--per-cpu", "-e", EVENT]);
     assert!(by_cpu.iter().all(|row| row[0].starts_with("CPU")), "{by_cpu:?}");
-    is_all(sum(&by_cpu, 1, EVENT), &said);
+    is_all(sum(&by_cpu, 1, EVENT), &printed);
 
-    let (by_value, said) = rows(&["--by", "pid == 1, comm", "-e", EVENT]);
+    let (by_value, printed) = rows(&["--by", "pid == 1, comm", "-e", EVENT]);
     assert!(by_value.iter().all(|row| row[0] == "false"), "{by_value:?}");
-    is_all(sum(&by_value, 2, EVENT), &said);
+    is_all(sum(&by_value, 2, EVENT), &printed);
 
-    let (by_thread, said) = rows(&["--per-thread", "-e", EVENT]);
-    is_all(sum(&by_thread, 1, EVENT), &said);
+    let (by_thread, printed) = rows(&["--per-thread", "-e", EVENT]);
+    is_all(sum(&by_thread, 1, EVENT), &printed);
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn intervals_add_up_to_the_calls() {
     for split in [&[][..], &["--per-cpu"], &["--by", "cpu"]] {
         let mut options = vec!["-I", "1", "-e", EVENT];
         options.extend(split);
-        let (intervals, said) = rows(&options);
+        let (intervals, printed) = rows(&options);
         let at = if split.is_empty() { 1 } else { 2 };
-        is_all(sum(&intervals, at, EVENT), &said);
+        is_all(sum(&intervals, at, EVENT), &printed);
         let times: Vec<f64> = intervals
             .iter()
             .map(|row| row[0].trim().parse().unwrap())
@@ -90,7 +90,7 @@ fn intervals_add_up_to_the_calls() {
 }
 
 #[test]
-fn a_predicate_lets_through_what_it_says() {
+fn a_predicate_filters_counts() {
     needs_tracing!();
     let text = format!("{EVENT} /comm == \"no such\"/");
     let (none, _) = rows(&["-e", &text, "-e", EVENT]);
@@ -121,8 +121,8 @@ fn counts_are_perfs_of_the_same_run() {
     ]);
     ours.args(["perf", "stat", "-x", ",", "-o", "perfs", "-e", events]);
     let output = with_calls(ours, CALLS).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{printed}");
     let counts = |file: &str| -> Vec<u64> {
         let text = std::fs::read_to_string(place.path().join(file)).unwrap();
         let lines = text
@@ -134,7 +134,7 @@ fn counts_are_perfs_of_the_same_run() {
     };
     let (ours, perfs) = (counts("ours"), counts("perfs"));
     assert_eq!(perfs[0], CALLS);
-    is_all(ours[0], &said);
+    is_all(ours[0], &printed);
     assert!(
         ours[1] > perfs[1],
         "perf has faults of its own: {ours:?} {perfs:?}"
@@ -182,12 +182,12 @@ fn page_faults_of_a_command_are_perfs() {
 #[test]
 fn several_runs_have_a_mean() {
     needs_tracing!();
-    let (mean, said) = rows(&["-r", "3", "-e", EVENT]);
+    let (mean, printed) = rows(&["-r", "3", "-e", EVENT]);
     assert_eq!(mean.len(), 1);
     let counted: u64 = mean[0][0].parse().unwrap();
     assert!(
-        counted <= CALLS && counted + missed(&said) >= CALLS,
-        "{mean:?} {said}"
+        counted <= CALLS && counted + missed(&printed) >= CALLS,
+        "{mean:?} {printed}"
     );
     assert!(mean[0][3].ends_with('%'), "{mean:?}");
     let place = WorkFolder::new();

@@ -22,13 +22,13 @@ fn a_full_disk() {
 }
 
 #[test]
-fn a_full_disk_is_told_in_the_trace() {
-    // What is kept until the command has ended is all of it; what is written meanwhile ends where the disk does.
-    told_of_a_full_disk("--overwrite", true);
-    told_of_a_full_disk("--buffer-size 4M", false);
+fn a_full_disk_is_noted_in_the_trace() {
+    // A trace that is kept until the command has ended is whole; one that is written meanwhile ends where the disk does.
+    notes_a_full_disk("--overwrite", true);
+    notes_a_full_disk("--buffer-size 4M", false);
 }
 
-fn told_of_a_full_disk(option: &str, exact: bool) {
+fn notes_a_full_disk(option: &str, exact: bool) {
     needs_tracing!();
     let place = WorkFolder::new();
     let script = "l() { echo 'i=0; while [ $i -lt '$1' ]; do umask 22; i=$((i+1)); done'; }; \
@@ -58,10 +58,10 @@ fn told_of_a_full_disk(option: &str, exact: bool) {
     assert_eq!(text("lines").lines().count() as u64, recorded);
     let unwritten = report["cut_short"]["unwritten"].as_u64().unwrap();
     assert!(unwritten > 0 && unwritten <= lost, "{unwritten} of {lost}");
-    let said = text("said");
+    let printed = text("said");
     let number = |n: u64| kestrel_trace::print::thousands(n);
-    assert!(said.contains(&format!("lost {}", number(lost))), "{said}");
-    assert!(said.contains("No space left on device"), "{said}");
+    assert!(printed.contains(&format!("lost {}", number(lost))), "{printed}");
+    assert!(printed.contains("No space left on device"), "{printed}");
     let whole = "the trace is not whole: recording was cut short (No space left on device";
     for name in ["said", "report.err", "print.err"] {
         assert!(text(name).contains(whole), "{name}: {}", text(name));
@@ -146,9 +146,9 @@ fn a_trace_cut_in_half() {
 }
 
 #[test]
-fn nobody_may_not_trace() {
+fn an_unprivileged_user_may_not_trace() {
     let place = WorkFolder::new();
-    // A copy that nobody can reach.
+    // A copy that no other user can reach.
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let copy = place.path().join("kestrel");
     // Another process writes it: one that this process starts meanwhile for another test would hold it open for a moment, and the kernel runs nothing
@@ -245,12 +245,12 @@ fn without_btf() {
     assert!(answer.out.contains("sched_switch: prev_comm="), "{}", answer.out);
     // What needs them says so: following a command does, whatever is recorded of it.
     let script = format!("{hide} $K record -e sched:sched_switch -- true");
-    let said = [
+    let printed = [
         "following a command's processes",
         "-p PID --only-own neither",
         "CONFIG_DEBUG_INFO_BTF",
     ];
-    place.in_namespace(&script).unwrap().fails(4, &said);
+    place.in_namespace(&script).unwrap().fails(4, &printed);
     let script = format!("{hide} $K record -e 'fentry:vfs_read' -a --duration 100ms");
     place
         .in_namespace(&script)
@@ -294,10 +294,10 @@ fn a_file_without_room_is_named_with_its_folder() {
             .current_dir(place.path())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("cannot write .part.new/main_"), "{said}");
-        assert!(said.contains("File too large"), "{said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{printed}");
+        assert!(printed.contains("cannot write .part.new/main_"), "{printed}");
+        assert!(printed.contains("File too large"), "{printed}");
         assert!(!place.path().join("part").exists());
     }
 }

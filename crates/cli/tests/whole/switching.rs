@@ -17,12 +17,12 @@ fn directories(place: &Path, base: &str) -> Vec<String> {
     all
 }
 
-/// The number before a word in what was told in the line about all directories.
-fn number(told: &str, before: &str) -> u64 {
-    let line = told
+/// The number before a word in the line about all directories.
+fn number(messages: &str, before: &str) -> u64 {
+    let line = messages
         .lines()
         .find(|line| line.contains(" directories in all"))
-        .expect(told);
+        .expect(messages);
     let digits = |text: &str| text.trim_matches(',').replace(',', "").parse().unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
     match before {
@@ -64,16 +64,19 @@ fn each_call_is_in_one_directory_of_many() {
         let mut arguments = vec!["record", "-e", EVENT, "-o", "all"];
         arguments.extend(how);
         let output = with_calls(place.command(&arguments), N).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{told}");
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{messages}");
         let names = directories(place.path(), "all");
         // A size is exceeded by what the rings hold, so that how many there are depends on the machine.
-        assert!(names.len() > 1, "{told}");
+        assert!(names.len() > 1, "{messages}");
         let counted = lines(&place, &names);
         let recorded: u64 = counted.iter().sum();
-        assert_eq!(recorded, number(&told, "events"), "{told}");
-        let (lost, missed) = (number(&told, "lost"), number(&told, "missed"));
-        assert!(recorded + lost <= N && recorded + lost + missed >= N, "{told}");
+        assert_eq!(recorded, number(&messages, "events"), "{messages}");
+        let (lost, missed) = (number(&messages, "lost"), number(&messages, "missed"));
+        assert!(
+            recorded + lost <= N && recorded + lost + missed >= N,
+            "{messages}"
+        );
         // Together they are one recording again.
         let mut parts: Vec<&str> = vec!["merge", "-o", "whole"];
         parts.extend(names.iter().map(String::as_str));
@@ -124,16 +127,16 @@ fn a_signal_switches_and_the_oldest_goes() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let output = waiting.join().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}");
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{messages}");
     let names = directories(place.path(), "kestrel.trace");
     // Where the machine was so busy that no signal came through before the end there is one directory alone.
-    assert!(switched < 2 || names.len() == 2, "{names:?} {told}");
+    assert!(switched < 2 || names.len() == 2, "{names:?} {messages}");
     if names.len() == 2 {
-        let all = number(&told, "events");
-        let (lost, missed) = (number(&told, "lost"), number(&told, "missed"));
-        assert!(all + lost <= N && all + lost + missed >= N, "{told}");
-        assert!(lines(&place, &names).iter().sum::<u64>() <= all, "{told}");
+        let all = number(&messages, "events");
+        let (lost, missed) = (number(&messages, "lost"), number(&messages, "missed"));
+        assert!(all + lost <= N && all + lost + missed >= N, "{messages}");
+        assert!(lines(&place, &names).iter().sum::<u64>() <= all, "{messages}");
     }
 }
 

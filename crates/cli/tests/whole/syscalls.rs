@@ -135,7 +135,7 @@ fn is_unread(call: &str, argument: &str) -> bool {
 }
 
 #[test]
-fn lines_say_what_strace_says() {
+fn lines_equal_those_of_strace() {
     needs_tracing!();
     if !has("strace") || !has("perl") {
         return;
@@ -199,7 +199,7 @@ fn counts(table: &str) -> BTreeMap<String, (u64, u64)> {
 }
 
 #[test]
-fn tables_count_what_strace_counts() {
+fn tables_equal_those_of_strace() {
     needs_tracing!();
     if !has("strace") || !has("perl") {
         return;
@@ -222,7 +222,7 @@ fn tables_count_what_strace_counts() {
     let check = |table: &str, how: &str| {
         let mut ours = counts(table);
         ours.retain(|call, _| !call.starts_with("syscall_"));
-        // What is read of libraries by their sizes, and where they are mapped, is the same in each run.
+        // Reads of libraries by their sizes, and the places of their mappings, are the same in each run.
         assert_eq!(theirs, ours, "{how}");
     };
     let live = place

@@ -16,7 +16,7 @@ fn is_about(record: &Value, tid: &Value) -> bool {
 }
 
 #[test]
-fn a_recording_is_asked_for_what_is_of_and_about_a_process() {
+fn a_recording_has_the_events_of_and_about_a_process() {
     needs_tracing!();
     let place = WorkFolder::new();
     let events = "sched:sched_switch,sched:sched_waking,sched:sched_process_fork,sched:sched_process_exec";
@@ -84,9 +84,9 @@ fn a_process_is_recorded_with_the_switches_to_it() {
 fn targets_that_do_not_run_are_named() {
     needs_tracing!();
     let place = WorkFolder::new();
-    let fails = |options: &[&str], code: i32, said: &[&str]| {
+    let fails = |options: &[&str], code: i32, printed: &[&str]| {
         let options = [&["record", "-e", SWITCH], options].concat();
-        place.run(&options).fails(code, said);
+        place.run(&options).fails(code, printed);
     };
     fails(
         &["-p", "no-such-name"],

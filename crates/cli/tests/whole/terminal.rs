@@ -6,35 +6,35 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 use testkit::terminal;
 
-/// What every status line ends with.
+/// The end of every status line.
 const END: &str = "; Ctrl-C ends";
-/// What takes a line off the screen.
+/// The sequence that erases a line of the screen.
 const ERASED: &str = "\r\x1b[2K";
 
 /// The status lines that a command drew, with what it wrote besides.
 fn drawn(command: Command, lines: usize) -> (Vec<String>, String) {
     let begun = Instant::now();
-    let (status, said) = terminal::run(command, 100, |said| said.matches(END).count() >= lines);
-    assert!(status.success(), "{said:?}");
+    let (status, printed) = terminal::run(command, 100, |printed| printed.matches(END).count() >= lines);
+    assert!(status.success(), "{printed:?}");
     let most = 4 * (begun.elapsed().as_millis() as usize / 1000 + 1);
     let (mut shown, mut rest) = (Vec::new(), String::new());
-    for part in said.split(ERASED) {
+    for part in printed.split(ERASED) {
         match part.trim_end().ends_with(END) {
             true => shown.push(part.trim_end().to_owned()),
             false => rest += part,
         }
     }
-    assert!(!rest.contains(END), "a line was left on the screen: {said:?}");
+    assert!(!rest.contains(END), "a line was left on the screen: {printed:?}");
     assert!(
         shown.len() <= most,
-        "{} in less than {most}: {said:?}",
+        "{} in less than {most}: {printed:?}",
         shown.len()
     );
     (shown, rest)
 }
 
 #[test]
-fn a_recording_shows_what_it_has_so_far() {
+fn a_recording_shows_its_counts_so_far() {
     needs_tracing!();
     let place = WorkFolder::new();
     let command = place.command(&["record", "-e", "syscalls:sys_enter_*", "-o", "t"]);
@@ -95,9 +95,9 @@ fn a_narrow_terminal_gets_one_line() {
     needs_tracing!();
     let command = WorkFolder::new();
     let command = command.command(&["record", "-e", "sched:sched_switch", "-o", "t"]);
-    let (_, said) = terminal::run(command, 30, |said| said.matches("recording ").count() >= 2);
-    let first = said.split(ERASED).next().unwrap();
-    assert!(first.chars().count() <= 30, "{said:?}");
+    let (_, printed) = terminal::run(command, 30, |printed| printed.matches("recording ").count() >= 2);
+    let first = printed.split(ERASED).next().unwrap();
+    assert!(first.chars().count() <= 30, "{printed:?}");
 }
 
 #[test]
@@ -128,9 +128,9 @@ fn where_the_terminal_is_for_others_there_is_none() {
         let mut command = place.command(arguments);
         // Nothing comes, so that the pipe, which is not read, does not fill.
         command.stdout(out);
-        let (status, said) = terminal::run(command, 100, |_| false);
-        assert!(status.success(), "{arguments:?}: {status}: {said:?}");
-        assert!(!said.contains(END), "{arguments:?}: {said:?}");
+        let (status, printed) = terminal::run(command, 100, |_| false);
+        assert!(status.success(), "{arguments:?}: {status}: {printed:?}");
+        assert!(!printed.contains(END), "{arguments:?}: {printed:?}");
     }
     let recorded = place.run(&["record", "-e", "sched:sched_switch", "--duration", "1"]);
     assert!(!recorded.succeeds().err.contains(END));

@@ -38,7 +38,7 @@ fn has_all(shown: &str) -> bool {
 }
 
 #[test]
-fn the_view_has_every_call_leads_to_who_made_it_and_gives_the_terminal_back() {
+fn the_view_has_every_call_leads_to_its_process_and_restores_the_terminal() {
     needs_tracing!();
     for (columns, lines) in [(80, 24), (200, 50)] {
         let place = WorkFolder::new();
@@ -131,9 +131,9 @@ fn without_a_terminal_it_prints_batches() {
     let mut command = top(&place, &["-n", "40", "--format", "json", "-p", &pid, EVENT]);
     let running = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
     let_go(&mut child);
-    let said = String::from_utf8(running.wait_with_output().unwrap().stdout).unwrap();
-    let last: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
-    assert_eq!(said.lines().count(), 40);
+    let printed = String::from_utf8(running.wait_with_output().unwrap().stdout).unwrap();
+    let last: serde_json::Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
+    assert_eq!(printed.lines().count(), 40);
     let total = last["events"][0]["total"].as_u64().unwrap_or(0);
     let missed = last["missed"].as_u64().unwrap_or(0);
     assert!(total <= CALLS, "{last}");

@@ -27,7 +27,7 @@ int main(void)
 }
 "#;
 
-/// What programs print, each run over the compiled program; none where it cannot be compiled.
+/// Output of programs, each run over the compiled program; none where it cannot be compiled.
 fn printed(options: &[&str], programs: &[&str]) -> Option<Vec<String>> {
     if !has("gcc") {
         eprintln!("skipped: there is no gcc");
@@ -79,7 +79,7 @@ fn parameters_of_functions_have_names_and_types() {
     }
 }
 
-/// What a function returns is a number of 64 bits, whatever its type; registers are members of `ctx` and have names; `func` and `probe` are names also within tuples and
+/// Return values of functions are numbers of 64 bits, whatever their type; registers are members of `ctx` and have names; `func` and `probe` are names also within tuples and
 /// in variables of a handler of several events.
 #[test]
 fn returns_registers_and_names_of_functions() {
@@ -106,7 +106,7 @@ fn returns_registers_and_names_of_functions() {
     assert_eq!(kept, ["(minus, 1)", "(minus, 1)", "(one, 1)"], "{out:?}");
 }
 
-/// What a map keeps at one event has the same type at all others: also where they name no type, and at those without types of their own.
+/// A value kept in a map at one event has the same type at all others: also where they name no type, and at those without types of their own.
 #[test]
 fn structs_of_a_program_are_kept_for_other_events() {
     needs_tracing!();
@@ -209,7 +209,7 @@ fn places_of_a_usdt_probe_are_one_probe() {
     assert_eq!(answer.out.trim(), names);
 }
 
-/// What functions take and return has no type of its own in bpftrace: its programs cast it.
+/// Parameters and return values of functions have no type of their own in bpftrace: its programs cast them.
 #[test]
 fn casts_of_what_functions_return_are_no_noise() {
     needs_tracing!();

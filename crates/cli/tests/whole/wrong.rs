@@ -60,7 +60,7 @@ fn a_bare_word_is_a_table_that_comes_along() {
 }
 
 #[test]
-fn the_handler_comes_before_what_is_done_with_it() {
+fn errors_of_the_handler_come_before_those_of_options() {
     let place = WorkFolder::new();
     let answer = place.run(&["handler", "control", "main", "sched:sched_switch", "reset"]);
     answer.fails(2, &["hint: the handler comes first", "--session NAME"]);
@@ -87,7 +87,7 @@ fn a_set_of_tracepoints_is_named_as_people_know_it() {
     assert!(!answer.err.split_whitespace().any(number), "{}", answer.err);
 }
 
-/// What a file name or an argument brings along does not reach the terminal.
+/// Escape sequences of a file name or an argument do not reach the terminal.
 #[test]
 fn nothing_of_others_is_obeyed_by_a_terminal() {
     let place = WorkFolder::new();
@@ -155,7 +155,7 @@ fn an_object_that_has_no_end() {
     place.run(&["print", "."]).fails(1, &["it is no file"]);
 }
 
-/// What there is no memory for is an error: the file is longer than what the process may have.
+/// A file that there is no memory for is an error: it is longer than the process may have memory.
 #[test]
 fn an_object_that_memory_is_too_small_for() {
     let place = WorkFolder::new();
@@ -204,12 +204,12 @@ fn wrong_events_and_predicates() {
     wrong("sched:sched_switch { record( }", 2, &["<event>:1:"]);
     // Read raw, too, a tracepoint has fields, not the arguments of what is behind them.
     for event in [SWITCH, "syscalls:sys_enter_lseek", "sched:sched_process_exit"] {
-        let said = ["has no arguments by number", "hint: its fields have names: args."];
+        let printed = ["has no arguments by number", "hint: its fields have names: args."];
         let text = format!("{event} {{ record(arg0) }}");
-        wrong(&text, 2, &said);
+        wrong(&text, 2, &printed);
         place
             .run(&["record", "--via", "classic", "-e", &text, "--", "true"])
-            .fails(2, &said);
+            .fails(2, &printed);
     }
     let dry = [
         "record",
@@ -290,28 +290,30 @@ fn commands_and_processes_that_are_not_there() {
 #[test]
 fn times_that_no_clock_holds() {
     let place = WorkFolder::new();
-    let said = ["hundred years"];
+    let printed = ["hundred years"];
     let long = "--duration=10000000000000000000s";
-    place.run(&["record", "-e", SWITCH, "-a", long]).fails(2, &said);
-    place.run(&["trace", "-e", SWITCH, "-a", long]).fails(2, &said);
+    place
+        .run(&["record", "-e", SWITCH, "-a", long])
+        .fails(2, &printed);
+    place.run(&["trace", "-e", SWITCH, "-a", long]).fails(2, &printed);
     place
         .run(&["trace", "--session", "s", "--since=9000000000000000h"])
-        .fails(2, &said);
+        .fails(2, &printed);
     place
         .run(&["status", "--interval=10000000000000000000s"])
-        .fails(2, &said);
+        .fails(2, &printed);
     place
         .run(&["agent", "--timeout=10000000000000000000s"])
-        .fails(2, &said);
+        .fails(2, &printed);
     place
         .run(&["buffer", "dump", "--since=10000000000000000000s"])
-        .fails(2, &said);
+        .fails(2, &printed);
 }
 
 #[test]
 fn numbers_and_places_that_mean_nothing() {
     let place = WorkFolder::new();
-    for (arguments, said) in [
+    for (arguments, printed) in [
         (&["agent", "--rate", "nan"][..], "no number of starts per second"),
         (&["agent", "--rate", "inf"], "no number of starts per second"),
         (&["agent", "--rate=-1"], "no number of starts per second"),
@@ -334,7 +336,7 @@ fn numbers_and_places_that_mean_nothing() {
         (&["buffer", "dump", "-o", "-"], "cannot go to standard output"),
         (&["recover", "image", "-o", "-"], "cannot go to standard output"),
     ] {
-        place.run(arguments).fails(2, &[said]);
+        place.run(arguments).fails(2, &[printed]);
     }
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "nothing was made");
 }
@@ -460,8 +462,8 @@ fn the_place_of_a_running_recorder_is_taken() {
     };
     let mut first = begin();
     let second = || place.run(&["record", "-e", event, "--", "true"]);
-    let said = ["another process is writing a trace to kestrel.trace", "-o"];
-    second().fails(1, &said);
+    let printed = ["another process is writing a trace to kestrel.trace", "-o"];
+    second().fails(1, &printed);
     drop(first.stdin.take());
     let first: Answer = first.wait_with_output().unwrap().into();
     let first = first.err;
@@ -501,7 +503,7 @@ fn a_field_that_no_event_has() {
 #[test]
 fn a_wrong_line_of_the_kernels_is_shown_with_its_place() {
     let place = WorkFolder::new();
-    for (line, at, said) in [
+    for (line, at, printed) in [
         ("p: vfs_read", 2, "no name behind the colon"),
         ("r0:x vfs_read", 1, "number of calls"),
         ("p:x vfs_read+8 a=$arg1", 17, "entry of a function"),
@@ -511,6 +513,6 @@ fn a_wrong_line_of_the_kernels_is_shown_with_its_place() {
         let shown = format!("    {line}\n    {:at$}^", "");
         let answer = place.run(&["probe", "add", "--dry-run", line]);
         assert!(answer.err.contains(&shown), "{line}: {}", answer.err);
-        answer.fails(2, &[said]);
+        answer.fails(2, &[printed]);
     }
 }

@@ -264,7 +264,7 @@ impl Work for RunningObject<'_> {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         let Self { options, running, .. } = self;
         if last && options.pin.is_none() {
-            // What is read last is then all there is, and rings and maps say the same.
+            // The last read then has all records, and rings and maps agree.
             running.detach()?;
         }
         let mut out = crate::screen::out();
@@ -450,7 +450,7 @@ fn show_maps(out: &mut impl Write, running: &Running, format: Format) -> Result<
     Ok(())
 }
 
-/// How often a program ran, how long, and how often it did not.
+/// Runs of a program, their time, and missed runs.
 #[derive(Debug, Serialize)]
 struct ProgramRuns {
     program: String,

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn others_than_the_first_table_are_told() {
+    fn later_tables_are_named() {
         let handler = Handler {
             name: "a/x:y".to_owned(),
             source: "x:y { record() }".to_owned(),

@@ -217,7 +217,7 @@ impl NamedProbes {
     }
 
     /// The names of named probes for each row of the kernel's list. Of several kprobes at one address the kernel's memory (`registered`, in the order of
-    /// the rows) tells the program of each. If it cannot be read, the names of an address are given to all of its rows, unless there are more rows than names.
+    /// the rows) names the program of each. If it cannot be read, the names of an address are given to all of its rows, unless there are more rows than names.
     fn names_by_row(&self, listed: &[Listed], registered_kprobes: Option<&[Registered]>) -> Vec<Vec<&str>> {
         let row = |(index, probe): (usize, &Listed)| {
             // Probes that the kernel has switched off itself are not ours: ours are attached.

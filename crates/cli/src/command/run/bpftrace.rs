@@ -94,7 +94,7 @@ fn contradiction(options: &Options) -> Option<&'static str> {
     None
 }
 
-/// What is wrong with an option, as getopt and bpftrace put it; `None` where clap's words stand.
+/// Error message about an option, as getopt and bpftrace put it; `None` where clap's words stand.
 fn of_option(error: &clap::Error) -> Option<String> {
     let part = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -141,15 +141,18 @@ fn usage(error: &clap::Error) -> ExitCode {
     let first = text.lines().next().unwrap_or_default();
     let first = first.strip_prefix("error: ").unwrap_or(first);
     let help = <Arguments as clap::CommandFactory>::command().render_help();
-    let said = of_option(error);
-    match &said {
-        Some(said) => eprintln!("{said}"),
+    let own_words = of_option(error);
+    match &own_words {
+        Some(own_words) => eprintln!("{own_words}"),
         None => eprintln!("ERROR: {first}"),
     }
     match error.kind() {
         // The values that there are say more than all options.
-        ErrorKind::InvalidValue if said.as_ref().is_some_and(|said| said.starts_with("ERROR")) => {}
-        ErrorKind::InvalidValue if said.is_some() => eprint!("{help}"),
+        ErrorKind::InvalidValue
+            if own_words
+                .as_ref()
+                .is_some_and(|own_words| own_words.starts_with("ERROR")) => {}
+        ErrorKind::InvalidValue if own_words.is_some() => eprint!("{help}"),
         ErrorKind::InvalidValue => {
             for line in text.lines().skip(1).take_while(|line| !line.trim().is_empty()) {
                 eprintln!("{}", line.trim());
@@ -186,7 +189,7 @@ mod tests {
 
     #[test]
     fn options_that_contradict_each_other_are_refused() {
-        for (line, said) in [
+        for (line, printed) in [
             ("-c true -p 1", Some("both -c and -p")),
             ("-kk", Some("-kk is not an option any more")),
             ("--warnings --no-warnings", Some("either -k or --no-warnings")),
@@ -198,9 +201,9 @@ mod tests {
         ] {
             let options = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
             let found = contradiction(&options);
-            assert_eq!(found.is_some(), said.is_some(), "{line}");
+            assert_eq!(found.is_some(), printed.is_some(), "{line}");
             assert!(
-                found.unwrap_or_default().contains(said.unwrap_or_default()),
+                found.unwrap_or_default().contains(printed.unwrap_or_default()),
                 "{line}"
             );
         }
@@ -218,7 +221,7 @@ mod tests {
 
     #[test]
     fn wrong_options_are_named_as_getopt_names_them() {
-        for (line, said) in [
+        for (line, printed) in [
             ("--nosuch", "bpftrace: unrecognized option '--nosuch'"),
             ("-Z", "bpftrace: invalid option -- 'Z'"),
             ("-B", "bpftrace: option requires an argument -- 'B'"),
@@ -234,7 +237,7 @@ mod tests {
         ] {
             let error = parsed(line).err().unwrap_or_else(|| panic!("{line} is taken"));
             let found = of_option(&error).unwrap_or_default();
-            assert!(found.starts_with(said), "{line}: {found}");
+            assert!(found.starts_with(printed), "{line}: {found}");
         }
     }
 }

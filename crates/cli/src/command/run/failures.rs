@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub(super) struct Failures(BTreeMap<(u32, u32, u32, i32), u64>);
 
 impl Failures {
-    /// What has come since the last call, given all that was counted so far.
+    /// Failures since the last call, given all that were counted so far.
     pub(super) fn since(&mut self, counted: Vec<Failure>) -> Vec<Failed> {
         let mut new = Vec::new();
         for failure in counted {
@@ -78,7 +78,7 @@ impl Failed {
         format!("{{{}}}\n", members.collect::<Vec<_>>().join(", "))
     }
 
-    /// What went wrong without a helper.
+    /// Description of a failure that has no helper.
     fn mishap(&self) -> Option<&'static str> {
         match self.failure.helper {
             DIVISION => Some(
@@ -138,9 +138,9 @@ mod tests {
             let key = [start, start + 4, helper, answer.cast_unsigned()].map(u32::to_le_bytes);
             Failure::read(key.as_flattened(), &count.to_le_bytes()).unwrap()
         };
-        let mut said = Failures::default();
+        let mut printed = Failures::default();
         let mut messages = |counted: Vec<Failure>| -> Vec<String> {
-            let warnings = said.since(counted).into_iter();
+            let warnings = printed.since(counted).into_iter();
             warnings.map(|failed| failed.warning().message).collect()
         };
         let lookup = |count| failure(3, 1, 0, count);

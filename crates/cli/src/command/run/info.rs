@@ -9,7 +9,7 @@ use kestrel::kernel::procfs;
 use std::io::Write;
 use std::sync::Arc;
 
-/// What stands under "Kernel features" and "Probe types": bpftrace's word, and what is tried for it.
+/// Lines under "Kernel features" and "Probe types": bpftrace's word, and the feature that is tried for it.
 const KERNEL: &[(&str, Feature)] = &[
     ("btf", Feature::Btf),
     ("ringbuf", Feature::Ringbuf),

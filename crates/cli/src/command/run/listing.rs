@@ -25,7 +25,7 @@ pub(super) fn of_program(plan: &Plan, options: &Options, catalog: &Catalog) -> R
     let mut listed = HashSet::new();
     for hook in plan.hooks.iter().filter(|hook| !hook.companion) {
         let kind = kestrel::catalog::find_kind(hook.kind);
-        // What the session itself fires is no event of the system's.
+        // Events that the session itself fires are not the system's.
         let Some(kind) = kind.filter(|kind| !OF_THE_SESSION.contains(&kind.name())) else {
             continue;
         };
@@ -105,7 +105,7 @@ pub(super) fn matching(options: &Options, catalog: &Catalog) -> Result<Exit, Fai
                 continue;
             }
             let mut names = Vec::new();
-            // What this kernel does not tell is not listed; `kestrel doctor` says why.
+            // Kinds that this kernel does not list are left out; `kestrel doctor` says why.
             let _ = kind.names(catalog, &globs, &mut |name| names.push(name.to_owned()));
             names.sort_unstable();
             for name in names {

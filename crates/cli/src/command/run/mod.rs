@@ -109,7 +109,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return listing::of_program(&plan, options, &catalog);
     }
     if options.verbose && options.as_bpftrace {
-        verdict::say_what_is_attached(&plan);
+        verdict::announce_attached(&plan);
     }
     if options.verbose && !options.as_bpftrace || !options.debug.is_empty() {
         eprint!("{}", kestrel::plan::show(&plan, true)?);
@@ -177,7 +177,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     // The kernel takes powers of two.
     let pages = 1 << pages.ilog2();
     work.packets = PacketFiles::open(work.running.session(), &plan.globals.packets, pages)?;
-    // Who waits for the words that all is attached may go on at once: events must be let in by then.
+    // A program that waits for the message that all is attached may go on at once: events must be let in by then.
     work.running.begin(&mut work.perform)?;
     work.attached(&plan, options)?;
     pins::leave(work.running.session(), work.perform.form(), &mut work.out)?;
@@ -355,7 +355,7 @@ struct ProgramRun<'a> {
     acts_at_once: bool,
     /// Failures of helpers that have been said.
     failures: Failures,
-    /// What maps hold, while they change.
+    /// Live values of maps.
     live: Live,
     program: &'a ProgramText,
     options: &'a Options,
@@ -451,7 +451,7 @@ impl ProgramRun<'_> {
             let failures = self.failures.since(self.running.session().failures()?);
             let passed = code == 0 && failures.is_empty() && self.perform.errors == before;
             let printed = std::mem::take(&mut self.perform.out);
-            let said = std::mem::take(&mut self.perform.err);
+            let messages = std::mem::take(&mut self.perform.err);
             self.perform.clear();
             let verdict = Verdict {
                 name,
@@ -461,7 +461,7 @@ impl ProgramRun<'_> {
             };
             if !passed {
                 self.out.flush()?;
-                crate::screen::err().write_all(&said)?;
+                crate::screen::err().write_all(&messages)?;
                 self.say(&failures);
             }
             self.out.write_all(&form.verdict(&verdict))?;

@@ -75,14 +75,14 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
                 _ => format!("unexpected program command line options: --{first}"),
             },
         );
-        let told = program.options.iter().any(|option| option.help.is_some());
+        let has_help = program.options.iter().any(|option| option.help.is_some());
         let expected = program.options.iter().map(|option| match &option.help {
             Some(help) => format!("--{}: {help}", option.name),
             None => format!("--{}", option.name),
         });
         let expected: Vec<String> = expected.collect();
         // Options with a word about them stand in lines of their own.
-        let expected = match told {
+        let expected = match has_help {
             true => format!("\n{}", expected.join("\n")),
             false => format!(" {}", expected.join(", ")),
         };
@@ -125,7 +125,7 @@ fn arguments(options: &Options) -> (Vec<String>, Vec<(String, Option<String>)>) 
     for word in first.chain(&options.arguments) {
         let word = word.to_string_lossy();
         match word.strip_prefix("--") {
-            // What may have names begins here; a parameter it is not.
+            // Options, which may have names, begin here; a parameter it is not.
             Some("") => {}
             Some(option) => {
                 let (name, value) = match option.split_once('=') {

@@ -46,7 +46,7 @@ fn with_code(options: &Options, code: u8, failure: Failure) -> Failure {
 }
 
 /// Says of each probe that it is attached now, as bpftrace's `-v` does. Its own begin and end are attached to nothing.
-pub(super) fn say_what_is_attached(plan: &Plan) {
+pub(super) fn announce_attached(plan: &Plan) {
     for hook in plan.hooks.iter().filter(|hook| !hook.companion) {
         for instance in &hook.instances {
             match hook.kind {

@@ -79,7 +79,7 @@ struct Document<'a> {
     tasks: &'a [Latency],
     runtime_ns: u64,
     switches: u64,
-    /// What the run times are made of.
+    /// Source of the run times.
     runtime_from: &'static str,
     #[serde(flatten)]
     gaps: Gaps,

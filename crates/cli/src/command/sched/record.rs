@@ -49,7 +49,7 @@ const SWITCH: &str = "sched:sched_switch";
 const SWITCH_WITH_STACK: &str = "sched:sched_switch { record(args.prev_comm, args.prev_pid, args.prev_prio, args.prev_state, \
      args.next_comm, args.next_pid, args.next_prio, kstack) }";
 
-/// What is recorded beside switches: wakeups from both sides, moves, the time that the scheduler charges, and whatever gives tasks their names.
+/// Events recorded beside switches: wakeups from both sides, moves, the time that the scheduler charges, and whatever gives tasks their names.
 const EVENTS: &[&str] = &[
     "sched:sched_waking",
     "sched:sched_wakeup",

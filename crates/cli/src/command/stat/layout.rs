@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn footers_say_what_it_took() {
+    fn footers_have_the_times() {
         let one = RunTimes {
             runs: &[tests::run(&[])],
             used: Some((Duration::from_micros(1154), Duration::ZERO)),

@@ -401,7 +401,7 @@ struct Intervals {
 /// A process or thread whose end ends the counting.
 enum AwaitedTask {
     Process(Watched),
-    /// What the kernel gives no descriptor for: a thread, or any process before Linux 5.3.
+    /// A thread or process without a descriptor: any thread, or any process before Linux 5.3.
     Number(PathBuf),
 }
 

@@ -102,7 +102,7 @@ fn check_one(options: &CheckOptions, name: &str, catalog: &Catalog) -> Result<()
     }
     let plan = plan(Source::File(&file), &persistent_options(), catalog)?;
     warn(&file, plan.warnings.iter().map(|(_, warning)| warning));
-    // What only code generation can refuse is part of being right.
+    // Errors that only code generation finds count, too.
     for hook in &plan.hooks {
         for strategy in hook.strategies.iter().take(1) {
             hook.compile(strategy, &plan, None)?;

@@ -84,7 +84,7 @@ pub(super) struct MapReading {
     pub(super) session: String,
     /// As people write it: `@x`.
     pub(super) title: String,
-    /// What fills it: `count`, `hist`.
+    /// The aggregating function that fills it: `count`, `hist`.
     pub(super) function: String,
     /// Whether its values only grow, so that what was added in an interval is known.
     pub(super) only_grows: bool,
@@ -107,7 +107,7 @@ pub(super) struct BufferReading {
     pub(super) bytes_per_cpu: u64,
     /// How full the fullest ring is, 0 to 1.
     pub(super) fill: f64,
-    /// How far back it reaches, seconds.
+    /// Time that the history covers, seconds.
     pub(super) span: Option<f64>,
     pub(super) recorded: u64,
     pub(super) overwritten: u64,
@@ -136,7 +136,7 @@ pub(super) struct Slice {
 pub(super) struct Subtotal {
     pub(super) count: u64,
     pub(super) lost: u64,
-    /// What the process is called in most of these hits.
+    /// Name that the process had in most of these hits.
     pub(super) comm: String,
 }
 
@@ -195,7 +195,7 @@ impl Slice {
 }
 
 impl Reading {
-    /// The hits of a slice, added up by what they are told apart by; those of which that is not known are left out.
+    /// The hits of a slice, added up by key; those whose key is not known are left out.
     pub(super) fn sums(&self, slice: &Slice, by: By) -> BTreeMap<Key, Subtotal> {
         let mut sums: BTreeMap<Key, (Subtotal, BTreeMap<&str, u64>)> = BTreeMap::new();
         let causes = self
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hits_are_added_up_by_what_is_asked() {
+    fn hits_are_added_up_by_the_chosen_key() {
         let reading = Reading {
             hits: vec![
                 Hits::of("a", 1, "init", 0, 3),

@@ -54,7 +54,7 @@ pub(super) struct Own<'c> {
     uncounted: Option<String>,
 }
 
-/// How many times as long as the answer took that is, at least, the kernel is not asked again what programs missed.
+/// Factor between the pause before the kernel is asked again for missed hits and the time of the last answer, at least.
 const MISSED_SHARE: u32 = 50;
 
 impl<'c> Own<'c> {
@@ -215,7 +215,7 @@ struct Looked {
 struct Watched {
     watch: Watch,
     hits: BTreeMap<(String, u32, u32), u64>,
-    /// What processes are called, by number.
+    /// Names of processes, by number.
     names: BTreeMap<u32, String>,
     overwritten: u64,
 }
@@ -350,7 +350,7 @@ impl Watched {
         let known = &self.names;
         loop {
             let came = self.watch.poll(&mut |record| {
-                // What this command does is left out.
+                // Events of this command itself are left out.
                 if record.pid == own {
                     return Ok(());
                 }

@@ -60,7 +60,7 @@ pub(super) struct TopView<'s> {
     help: Option<HelpWindow>,
     /// While a histogram is asked for: its event, its process if there is one, and the expression typed so far.
     histogram: Option<(String, Option<u32>, Prompt)>,
-    /// What came of it, until the next key.
+    /// Error message of the last key, until the next key.
     failure: Option<String>,
     /// The first line of a histogram that is longer than the screen.
     scrolled: u16,
@@ -297,7 +297,7 @@ impl View for TopView<'_> {
                 self.model.key(key);
             }
         }
-        // What was not asked for before has to be read first.
+        // Parts that were not asked for before have to be read first.
         let asks_more = !known.covers(self.model.wanted());
         Ok(match asks_more && !self.model.paused {
             true => AfterKey::Tick,
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn events_stand_below_what_is_looked_at() {
+    fn events_stand_below_the_current_scope() {
         assert_eq!(
             after(&[], 80, 9),
             "kestrel top sched:*\\x1b[2J  every 2 s\n \

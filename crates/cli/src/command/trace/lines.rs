@@ -103,7 +103,7 @@ impl Lines {
         })
     }
 
-    /// What prints records.
+    /// The printer of records.
     pub(super) fn printer(&self) -> &dyn Export {
         self.printer.as_ref()
     }

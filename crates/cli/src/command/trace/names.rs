@@ -7,7 +7,7 @@ use kestrel_trace::record::Record;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How often a thread's name is looked up at most.
+/// Shortest time between two lookups of a thread's name.
 const LOOKUP_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Names of threads, from the session's map of names (threads may exit before their records are shown) and from /proc.

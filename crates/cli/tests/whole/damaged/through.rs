@@ -35,7 +35,7 @@ pub(super) const PROGRAMS: &[&str] = &[
      damaged:all { @a[str(args.path), args.small] = sum(args.negative); print(args.peer) }",
 ];
 
-/// What reads a recording, by the number that chooses among its variants.
+/// A reader of recordings; the number chooses among its variants.
 pub(super) type Reading = fn(&Scene<'_>, u64) -> Result<(), String>;
 
 /// All of them, by name.
@@ -229,7 +229,7 @@ fn rewrite(trace: &mut Trace, out: &Path, level: Option<u8>) -> kestrel_trace::R
     Ok(())
 }
 
-/// What was made of a damaged recording can be read.
+/// Checks that a recording made out of a damaged one can be read.
 fn read_whole(path: &Path) -> Result<(), String> {
     let mut trace = import::open(path).map_err(word)?;
     while let Some(record) = trace.reader.next().map_err(word)? {

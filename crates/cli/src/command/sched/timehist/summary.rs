@@ -72,7 +72,7 @@ fn total(summary: &Summary, idle: bool) -> String {
     }
 }
 
-/// How often and how long tasks ran; with `idle`, how long their CPU was idle after them.
+/// Number and time of tasks' runs; with `idle`, the time that their CPU was idle after them.
 fn runs(tasks: &[TaskSummary], idle: bool) -> String {
     let mut columns = Columns::new([Left, Right, Right, Right, Right, Right, Right, Right]);
     let names = match idle {

@@ -223,7 +223,7 @@ impl Model {
         self.into.push(Opened::new(page, false));
     }
 
-    /// Tells the hits on top apart by something else.
+    /// Groups the hits on top by another key.
     fn turn(&mut self, by: By) {
         let Page::Hits(slice, _) = &self.opened().page else {
             return;

@@ -57,7 +57,7 @@ fn rates_are_of_the_last_interval_and_totals_of_all_time() {
 }
 
 #[test]
-fn one_goes_from_an_event_to_who_caused_it_and_where_and_back() {
+fn drilling_down_goes_from_an_event_to_its_processes_and_places_and_back() {
     let mut model = two();
     go(&mut model, &[KeyCode::Enter]);
     assert_eq!(model.path(), "events › a by processes");
@@ -122,7 +122,7 @@ fn processes_lead_to_their_events() {
 }
 
 #[test]
-fn a_paused_view_stays_unchanged() {
+fn a_paused_view_does_not_change() {
     let mut model = two();
     let before = shown(&mut model);
     model.paused = true;
