@@ -4,7 +4,7 @@
 use kestrel_bpf::btf::{Btf, BtfKind, TypeId};
 use libfuzzer_sys::fuzz_target;
 
-/// A header that nobody can object to, before so many bytes of types and the rest as strings.
+/// A header without errors, before so many bytes of types and the rest as strings.
 fn blob(types: usize, data: &[u8]) -> Vec<u8> {
     let types = types.min(data.len()) as u32;
     let mut blob = vec![0x9f, 0xeb, 1, 0];

@@ -20,7 +20,7 @@ static INFO: LazyLock<TraceInfo> = LazyLock::new(|| {
     parse(include_str!("../../crates/trace/tests/golden/metadata")).expect("a file of our own")
 });
 
-/// Pages that hold these bytes behind headers that nobody can object to.
+/// Pages that hold these bytes behind headers without errors.
 fn pages(data: &[u8]) -> Vec<Page> {
     let page = |(number, content): (usize, &[u8])| {
         let mut page: Page = [0; PAGE as usize];

@@ -5,9 +5,9 @@ use kestrel_bpf::verifier_log::parse;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    let said = parse(text);
-    _ = said.explanation();
+    let printed = parse(text);
+    _ = printed.explanation();
     for number in 0..=u8::MAX {
-        _ = said.register(number);
+        _ = printed.register(number);
     }
 });

@@ -109,7 +109,7 @@ fn build_with(profile: Profile, arguments: &[&str], rustc: &[&str]) -> Result<Ve
         .arg("--target-dir")
         .arg(crate::workspace::root().join("target/guest"))
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        // Warnings are clippy's business; here they would be told at every run.
+        // Warnings are clippy's business; here they would be printed at every run.
         .env("RUSTFLAGS", "-C target-feature=+crt-static -A warnings");
     match profile {
         Profile::Release => cargo.arg("--release"),
@@ -155,7 +155,7 @@ fn executable(line: &str) -> Option<Executable> {
     })
 }
 
-/// What every guest has: its first process, the product, and the programs that tests use.
+/// Files that every guest has: its first process, the product, and the programs that tests use.
 pub(crate) struct Base {
     pub(crate) init: PathBuf,
     pub(crate) programs: Vec<Executable>,
@@ -230,7 +230,7 @@ fn programs(profile: Profile, packages: &[&str]) -> Result<Base> {
 /// Builds `kestrel` as packages carry it.
 pub(crate) fn shipped() -> Result<PathBuf> {
     // Relocations in their packed form: 0.6 MB less. The start code of a static binary applies them itself, whatever C library the machine has.
-    // Functions of the same code become one: 0.16 MB less. Nothing here tells functions apart by their addresses.
+    // Functions of the same code become one: 0.16 MB less. Nothing here compares functions by their addresses.
     let packed = ["-C", "link-arg=-Wl,-z,pack-relative-relocs,--icf=all"];
     let rustc = ["rustc", "--bin", "kestrel", "-p", PACKAGES[0]];
     let built = build_with(Profile::Shipped, &rustc, &packed)?;

@@ -19,7 +19,7 @@ use crate::{
     tally::Tally,
 };
 
-/// What is recorded: who runs when, who wakes whom, who opens what.
+/// Events of the recording: who runs when, who wakes whom, who opens what.
 const EVENTS: &[&str] = &[
     "sched:sched_switch",
     "sched:sched_wakeup",
@@ -130,20 +130,20 @@ fn record_here(kestrel: &Path, trace: &Path) -> Result<Result<(), String>> {
         .stdout(Stdio::inherit())
         .output()
         .context("run kestrel record")?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    eprint!("{told}");
+    let messages = String::from_utf8_lossy(&output.stderr);
+    eprint!("{messages}");
     match output.status.code() {
         Some(0) => Ok(Ok(())),
         // Missing privilege, missing kernel feature: a guest has both.
         Some(3 | 4) => Ok(Err(format!(
             "kestrel said here: {}",
-            told.lines().last().unwrap_or_default()
+            messages.lines().last().unwrap_or_default()
         ))),
         _ => anyhow::bail!("kestrel record: {}", output.status),
     }
 }
 
-/// What can be known without trying.
+/// Checks the requirements that can be known without trying.
 fn able() -> Result<(), String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let uid = status

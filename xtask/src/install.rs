@@ -23,14 +23,14 @@ pub(crate) const GUESTS: &[Need] = &[
 /// For building the peers' root image.
 pub(crate) const IMAGES: &[Need] = &[("mmdebstrap", "mmdebstrap"), ("mke2fs", "e2fsprogs")];
 
-/// What speed is compared with.
+/// Tracers that speed is compared with.
 pub(crate) const TRACERS: &[Need] = &[
     ("perf", "linux-perf"),
     ("strace", "strace"),
     ("taskset", "util-linux"),
 ];
 
-/// What host tests compare with.
+/// Programs that host tests compare with.
 pub(crate) const PEERS: &[Need] = &[
     ("babeltrace2", "babeltrace2"),
     ("bpftool", "bpftool"),

@@ -1,4 +1,4 @@
-//! What `kestrel` asks a kernel for once and keeps for its next start: taken out of one clone of each kind and put into those that come after it, in
+//! The index that `kestrel` makes of a kernel once and keeps for its next start: taken out of one clone of each kind and put into those that come after it, in
 //! this run and the next, which have the same kernel with the same modules at the same places, and the same number of its start.
 
 use std::{
@@ -88,7 +88,7 @@ impl<K: Ord> KeptIndex<K> {
     }
 }
 
-/// What was kept under a name, whole or not at all.
+/// Files that were kept under a name, whole or not at all.
 fn read(folder: &Path) -> Option<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).ok()? {
@@ -120,15 +120,15 @@ fn keep(folder: &Path, name: &str, files: &[(String, Vec<u8>)]) -> Result<()> {
     Ok(())
 }
 
-/// What a line says to its standard output.
+/// Standard output of a line.
 fn run(guest: &mut Guest, line: &str) -> Result<String> {
     let program = Program {
         argv: ["sh", "-c", line].map(str::to_owned).to_vec(),
         env: Vec::new(),
         limit: LIMIT,
     };
-    let mut said = Vec::new();
-    let ending = guest.run(&program, |_, bytes| said.extend_from_slice(bytes))?;
+    let mut printed = Vec::new();
+    let ending = guest.run(&program, |_, bytes| printed.extend_from_slice(bytes))?;
     anyhow::ensure!(matches!(ending, ExitStatus::Exited(0)), "{line}: {ending:?}");
-    Ok(String::from_utf8_lossy(&said).into_owned())
+    Ok(String::from_utf8_lossy(&printed).into_owned())
 }

@@ -33,16 +33,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 /// Lets a `kestrel` that is built write them.
 pub(crate) fn write(kestrel: &Path, directory: &Path) -> Result<()> {
-    said(kestrel, &["man".as_ref(), directory.as_os_str()]).map(drop)
+    printed(kestrel, &["man".as_ref(), directory.as_os_str()]).map(drop)
 }
 
-/// What the shell of this name needs to complete command lines.
+/// The completions of command lines for the shell of this name.
 pub(crate) fn completions(kestrel: &Path, shell: &str) -> Result<Vec<u8>> {
-    said(kestrel, &["completions".as_ref(), shell.as_ref()])
+    printed(kestrel, &["completions".as_ref(), shell.as_ref()])
 }
 
-/// What `kestrel` says, asked so.
-fn said(kestrel: &Path, arguments: &[&std::ffi::OsStr]) -> Result<Vec<u8>> {
+/// Output of `kestrel` with these arguments.
+fn printed(kestrel: &Path, arguments: &[&std::ffi::OsStr]) -> Result<Vec<u8>> {
     let output = Command::new(kestrel)
         .args(arguments)
         .stdin(Stdio::null())

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::install;
 
-/// What stands before their names in a guest.
+/// The prefix of their names in a guest.
 pub(crate) const PLACE: &str = "/object_";
 
 /// Sources that are compiled without types, as objects were before there were any.
@@ -28,7 +28,7 @@ const BPF: &[&str] = &[
     "-c",
 ];
 
-/// What was compiled already: once is enough for all guests.
+/// Objects compiled already: once is enough for all guests.
 static COMPILED: Mutex<Option<Vec<PathBuf>>> = Mutex::new(None);
 
 /// Compiles all of them, the first time; answers with the objects.

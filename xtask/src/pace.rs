@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::guest::cache::Cache;
 
-/// What a test takes of which nothing is known, in seconds.
+/// The expected time of an unknown test, in seconds.
 const UNKNOWN: f64 = 3.0;
 
 /// Number of the slowest tests that are shown.
@@ -35,13 +35,13 @@ fn place() -> Result<PathBuf> {
 }
 
 impl Memory {
-    /// What earlier runs left; nothing where that cannot be read.
+    /// Times that earlier runs left; nothing where they cannot be read.
     pub(crate) fn recall() -> Self {
         let text = place().and_then(|place| Ok(fs::read(place)?)).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    /// What a test is expected to take: what it took on this kernel, or on another, or a guess.
+    /// The expected time of a test: what it took on this kernel, or on another, or a guess.
     pub(crate) fn expected(&self, series: &str, test: &str) -> f64 {
         let here = self.0.get(series).and_then(|tests| tests.get(test));
         let elsewhere = || self.0.values().find_map(|tests| tests.get(test));
@@ -61,7 +61,7 @@ impl Memory {
     }
 }
 
-/// What a run of guest tests took, as a person reads it.
+/// Times of a run of guest tests, as a person reads them.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// From the first guest's start to the last one's end.
@@ -131,8 +131,8 @@ mod tests {
             guests: 2,
             run,
         };
-        let said = pace.to_string();
-        let lines: Vec<&str> = said.lines().collect();
+        let printed = pace.to_string();
+        let lines: Vec<&str> = printed.lines().collect();
         assert_eq!(
             lines[0],
             "4 runs of guest tests: 9 s with 2 guests at a time, 26 guest-seconds, 13 of a processor"

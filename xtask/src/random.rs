@@ -114,7 +114,7 @@ impl Tally {
     }
 }
 
-/// What a tracer stores in the maps of a program of these pieces.
+/// Values that a tracer stores in the maps of a program of these pieces.
 fn values(command: &[String], pieces: &[(u64, Piece)]) -> Result<HashMap<String, String>> {
     let blocks = pieces
         .iter()

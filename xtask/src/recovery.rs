@@ -37,7 +37,7 @@ pub(crate) struct Options {
 /// Events of the burst.
 const BURST: u32 = 2000;
 
-/// A file that nobody else asks for; its number follows.
+/// A file that only this test opens; its number follows.
 const MARK: &str = "/tmp/burst-";
 
 /// Sessions of recorders, one started by the other: each lets events in before it starts its command.
@@ -49,7 +49,7 @@ const RECORDERS: [&[&str]; 2] = [
     &["syscalls:sys_enter_openat { record(str(args.filename)) }"],
 ];
 
-/// Sessions that stay, by their names: started by `kestrel start`, and nobody holds them when the guest panics.
+/// Persistent sessions, by their names: started by `kestrel start`, without a process when the guest panics.
 const STAYING: [(&str, &str); 2] = [
     (
         "first",
@@ -158,7 +158,7 @@ fn case(base: &Base, series: &str, random: bool, options: &Options) -> Tally {
         let result = one(base, series, random, options);
         let took = begun.elapsed().as_secs_f64();
         match &result {
-            Ok(said) => println!("{series:>5} recovery{place} ok {took:.2} s: {said}"),
+            Ok(printed) => println!("{series:>5} recovery{place} ok {took:.2} s: {printed}"),
             Err(error) => println!("{series:>5} recovery{place} FAILED {took:.2} s: {error:#}"),
         }
         result
@@ -192,7 +192,7 @@ fn one(base: &Base, series: &str, random: bool, options: &Options) -> Result<Str
     let folder = tempfile::tempdir()?;
     let kestrel = base.programs.iter().find(|program| program.name == "kestrel");
     let kestrel = &kestrel.context("cargo built no kestrel")?.path;
-    let mut said = Vec::new();
+    let mut printed = Vec::new();
     for form in Image::ALL {
         let image = folder.path().join(form.file());
         match form {
@@ -204,13 +204,13 @@ fn one(base: &Base, series: &str, random: bool, options: &Options) -> Result<Str
             recover(kestrel, &image, &folder.path().join("out")).with_context(|| format!("{form:?}"))?;
         let took = begun.elapsed().as_secs_f64();
         if options.release {
-            said.push(format!("{form:?} in {took:.2} s"));
+            printed.push(format!("{form:?} in {took:.2} s"));
         } else if form == Image::Elf {
-            said.push(recovered);
+            printed.push(recovered);
         }
         std::fs::remove_file(&image)?;
     }
-    Ok(said.join(", "))
+    Ok(printed.join(", "))
 }
 
 /// Records the burst in all sessions; half a second later the guest is gone.
@@ -240,12 +240,12 @@ fn panic_while_recording(guest: &mut Guest) -> Result<()> {
         env: Vec::new(),
         limit: Duration::from_secs(100),
     };
-    let mut said = Vec::new();
-    let ending = guest.run(&program, |_, bytes| said.extend_from_slice(bytes))?;
+    let mut printed = Vec::new();
+    let ending = guest.run(&program, |_, bytes| printed.extend_from_slice(bytes))?;
     ensure!(
         ending == ExitStatus::Died,
         "the guest did not panic but {ending:?}: {}",
-        String::from_utf8_lossy(&said)
+        String::from_utf8_lossy(&printed)
     );
     Ok(())
 }
@@ -254,20 +254,22 @@ fn panic_while_recording(guest: &mut Guest) -> Result<()> {
 fn recover(kestrel: &Path, image: &Path, out: &Path) -> Result<String> {
     let paths = [image, Path::new("-o"), out].map(|path| path.display().to_string());
     let words = ["recover", "--format", "json"].map(str::to_owned);
-    let told = output(kestrel, &[words.as_slice(), &paths].concat())?;
-    let told: Value = serde_json::from_str(&told).with_context(|| format!("read {told:?}"))?;
-    let sessions = told["sessions"].as_array().context("no sessions in the answer")?;
+    let reply = output(kestrel, &[words.as_slice(), &paths].concat())?;
+    let reply: Value = serde_json::from_str(&reply).with_context(|| format!("read {reply:?}"))?;
+    let sessions = reply["sessions"]
+        .as_array()
+        .context("no sessions in the answer")?;
     let expected = RECORDERS.len() + STAYING.len();
-    ensure!(sessions.len() == expected, "not {expected} sessions: {told}");
+    ensure!(sessions.len() == expected, "not {expected} sessions: {reply}");
     for (name, _) in STAYING {
         let found = sessions.iter().find(|session| session["session"] == name);
         let path = found.and_then(|session| session["path"].as_str());
         ensure!(
             path.is_some_and(|path| Path::new(path).ends_with(name)),
-            "no trace bears the name {name}: {told}"
+            "no trace bears the name {name}: {reply}"
         );
     }
-    let mut said = Vec::new();
+    let mut printed = Vec::new();
     for session in sessions {
         let trace = PathBuf::from(session["path"].as_str().context("no path")?);
         let number = |name: &str| session[name].as_u64().unwrap_or_default();
@@ -276,14 +278,14 @@ fn recover(kestrel: &Path, image: &Path, out: &Path) -> Result<String> {
         ensure!(number("cut") > 0, "no packet was being written: {session}");
         burst(kestrel, &trace).with_context(|| session.to_string())?;
         same_for_babeltrace(&trace, number("events"))?;
-        said.push(format!(
+        printed.push(format!(
             "{} events, {} packets whole, {} cut",
             number("events"),
             number("whole"),
             number("cut")
         ));
     }
-    Ok(said.join(" + "))
+    Ok(printed.join(" + "))
 }
 
 /// Every event of the burst, each once, in order.
@@ -307,28 +309,28 @@ fn burst(kestrel: &Path, trace: &Path) -> Result<()> {
 
 /// babeltrace2 reads the same number of events and has nothing to complain of.
 fn same_for_babeltrace(trace: &Path, events: u64) -> Result<()> {
-    let told = Command::new("babeltrace2").arg(trace).output();
-    let told = told.context("run babeltrace2")?;
-    let complaint = String::from_utf8_lossy(&told.stderr);
+    let reply = Command::new("babeltrace2").arg(trace).output();
+    let reply = reply.context("run babeltrace2")?;
+    let complaint = String::from_utf8_lossy(&reply.stderr);
     ensure!(
-        told.status.success() && complaint.is_empty(),
+        reply.status.success() && complaint.is_empty(),
         "babeltrace2 says: {complaint}"
     );
-    let lines = told.stdout.iter().filter(|byte| **byte == b'\n').count() as u64;
+    let lines = reply.stdout.iter().filter(|byte| **byte == b'\n').count() as u64;
     ensure!(lines == events, "babeltrace2 reads {lines} events of {events}");
     Ok(())
 }
 
-/// What a program says, which must have nothing to complain of.
+/// Output of a program, which must not have anything to complain of.
 fn output(program: &Path, arguments: &[String]) -> Result<String> {
-    let told = Command::new(program).args(arguments).output();
-    let told = told.with_context(|| format!("run {}", program.display()))?;
-    let complaint = String::from_utf8_lossy(&told.stderr);
+    let reply = Command::new(program).args(arguments).output();
+    let reply = reply.with_context(|| format!("run {}", program.display()))?;
+    let complaint = String::from_utf8_lossy(&reply.stderr);
     ensure!(
-        told.status.success() && complaint.is_empty(),
+        reply.status.success() && complaint.is_empty(),
         "kestrel {}: {}: {complaint}",
         arguments.join(" "),
-        told.status
+        reply.status
     );
-    Ok(String::from_utf8(told.stdout)?)
+    Ok(String::from_utf8(reply.stdout)?)
 }

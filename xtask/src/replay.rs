@@ -35,11 +35,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let folder = tempfile::tempdir()?;
     let seeds = options.seed..options.seed + options.programs;
     let compared = compare(&kestrel, folder.path(), seeds, options.together)?;
-    for Difference { seed, what, said } in compared.differences.iter().take(SHOWN) {
+    for Difference { seed, what, output } in compared.differences.iter().take(SHOWN) {
         println!(
             "seed {seed}, {what}:\n  live     {}\n  recorded {}\n{}",
-            said.0,
-            said.1,
+            output.0,
+            output.1,
             program(*seed)
         );
     }

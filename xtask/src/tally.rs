@@ -30,7 +30,7 @@ impl Tally {
         }
     }
 
-    /// One that failed, and passed when it was tried again.
+    /// A test that failed, and passed when it was tried again.
     pub(crate) fn flaky() -> Self {
         Self {
             flaky: 1,
@@ -95,7 +95,7 @@ pub(crate) fn failed_tests(output: &str) -> Vec<String> {
     names
 }
 
-/// What a failed test printed, cut to so many lines.
+/// Output of a failed test, cut to so many lines.
 pub(crate) fn account<'a>(output: &'a str, name: &str, most: usize) -> Vec<&'a str> {
     let head = format!("---- {name} stdout ----");
     let lines = output.lines().skip_while(|line| *line != head).skip(1);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_tests_are_named_with_what_they_printed() {
+    fn failed_tests_are_named_with_their_output() {
         let output = "running 3 tests\n\nsuccesses:\n\n---- a stdout ----\nhello\n\n\nsuccesses:\n    a\n\nfailures:\n\n\
                       ---- b::c stdout ----\n\nthread 'b::c' panicked\nleft: 1\nright: 2\n\n---- d stdout ----\nno\n\n\n\
                       failures:\n    b::c\n    d\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured\n    e\n";
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn few_flaky_tests_are_told_and_many_fail_the_run() {
+    fn few_flaky_tests_are_reported_and_many_fail_the_run() {
         let flaky = |flaky| Tally {
             passed: 5,
             flaky,

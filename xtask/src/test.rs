@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     // begin when both have ended: some of them measure time.
     thread::scope(|scope| {
         if !options.no_guests {
-            // What panicked there is said by the part that asks for it again.
+            // A panic there is reported by the part that asks for it again.
             scope.spawn(|| std::panic::catch_unwind(guest_builds));
         }
         each(BUILDS);
@@ -123,7 +123,7 @@ const GUEST_TESTS: Selection<'_> = Selection {
     again: true,
 };
 
-/// Builds what guests run, and the images and kernels that they have. What does not succeed is told by the part that asks for it again.
+/// Builds what guests run, and the images and kernels that they have. A failure is reported by the part that asks for it again.
 fn guest_builds() {
     let _ = guest_tests::prepare(&GUEST_TESTS);
     let _ = artifact::counted();
@@ -137,7 +137,7 @@ fn builds() -> Result<Tally> {
         cargo.stdout(Stdio::null()).status().context("run cargo")
     };
     let workspace = holds(&mut linting_cargo(), &WORKSPACE)?;
-    // What does not compile here is told by the part that runs it.
+    // Errors of the compiler are reported by the part that runs it.
     holds(linting_cargo().stderr(Stdio::null()), BARE)?;
     holds(loom().stderr(Stdio::null()), MODELS)?;
     let _ = artifact::host_tests();
@@ -287,20 +287,20 @@ fn count(command: &mut Command, name: &str) -> Result<Run> {
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("run the tests of {name}"))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let mut tally = Tally::of_cargo_test(&said);
-    let whole = all_ended(&said);
-    for reason in skipped_sections(&said) {
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let mut tally = Tally::of_cargo_test(&printed);
+    let whole = all_ended(&printed);
+    for reason in skipped_sections(&printed) {
         println!("skipped: {reason}");
     }
     if !output.status.success() {
-        println!("{said}");
+        println!("{printed}");
         // A file that does not compile, or a test that ends its process, leaves no count.
         tally.failed += u64::from(!whole || tally.failed == 0);
     }
     println!("{name}: {tally}");
-    let failed = failed_tests(&said).into_iter().map(|name| Failed {
-        account: account(&said, &name, LINES).join("\n"),
+    let failed = failed_tests(&printed).into_iter().map(|name| Failed {
+        account: account(&printed, &name, LINES).join("\n"),
         name,
         flaky: false,
     });

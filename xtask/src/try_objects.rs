@@ -41,16 +41,16 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Options that are added one after the other because the command asks for them.
 const ROUNDS: usize = 8;
 
-/// What came of an object.
+/// Outcome of an object.
 enum Outcome {
-    /// It runs, with this number of its programs left out.
+    /// The object runs, with this number of its programs left out.
     Runs(usize),
-    /// It has no program that is an event's, or nobody loads it.
+    /// The object has no program that is an event's, or is loaded by no program.
     NotOurs(String),
     Fails(String),
 }
 
-/// Runs all; the status tells whether all that are ours ran.
+/// Runs all; the status says whether all that are ours ran.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     install::ensure(install::GUESTS)?;
     let mut objects: Vec<PathBuf> = fs::read_dir(&options.folder)
@@ -134,13 +134,13 @@ impl Trial {
     /// Runs one, with what it leaves to its loader.
     fn object(&mut self, object: &Path, given: &mut Vec<String>) -> Result<Outcome> {
         for _ in 0..ROUNDS {
-            let (ending, said) = self.command(
+            let (ending, printed) = self.command(
                 object,
                 &["kestrel", "bpf", "run", "/object.o", "--duration", "0"],
                 given,
             )?;
-            let came = outcome(ending, &said);
-            match asked_for(&said).filter(|_| matches!(came, Outcome::Fails(_))) {
+            let came = outcome(ending, &printed);
+            match asked_for(&printed).filter(|_| matches!(came, Outcome::Fails(_))) {
                 Some(more) if !given.ends_with(&more) => given.extend(more),
                 _ => {
                     let Outcome::Fails(why) = came else {
@@ -156,7 +156,7 @@ impl Trial {
         )))
     }
 
-    /// What bpftool says about an object that does not run.
+    /// Bpftool's message about an object that does not run.
     fn neither(&mut self, object: &Path, why: String) -> Result<Outcome> {
         if !self.bpftool {
             return Ok(Outcome::Fails(why));
@@ -187,33 +187,33 @@ impl Trial {
             env: Vec::new(),
             limit: LIMIT,
         };
-        let mut said = Vec::new();
+        let mut printed = Vec::new();
         let ending = running.run(&program, |stream, bytes| {
             if matches!(stream, Stream::Err) {
-                said.extend_from_slice(bytes);
+                printed.extend_from_slice(bytes);
             }
         })?;
         if !matches!(ending, ExitStatus::Died | ExitStatus::TimedOut) {
             self.guest = Some(running);
         }
-        Ok((ending, String::from_utf8_lossy(&said).into_owned()))
+        Ok((ending, String::from_utf8_lossy(&printed).into_owned()))
     }
 }
 
 /// The options that the command asks for, with values that do.
-fn asked_for(said: &str) -> Option<Vec<String>> {
-    if let Some((_, size)) = said.split_once("--map-size ") {
+fn asked_for(printed: &str) -> Option<Vec<String>> {
+    if let Some((_, size)) = printed.split_once("--map-size ") {
         let (map, kind) = size.split_once('=')?;
         let size = if kind.starts_with("BYTES") { 1 << 20 } else { 4096 };
         return Some(vec!["--map-size".to_owned(), format!("{map}={size}")]);
     }
-    // What Debian's kernels are configured with, which guests do not have in /boot.
-    if let Some((_, option)) = said.split_once("say it: --set ") {
+    // The configuration of Debian's kernels, which guests do not have in /boot.
+    if let Some((_, option)) = printed.split_once("say it: --set ") {
         let (option, _) = option.split_once("=VALUE")?;
         let value = if option == "CONFIG_HZ" { "250" } else { "y" };
         return Some(vec!["--set".to_owned(), format!("{option}={value}")]);
     }
-    let (_, target) = said.split_once("give it as ")?;
+    let (_, target) = printed.split_once("give it as ")?;
     let (program, shape) = target.split_once("=…, in the way of `")?;
     let target = match shape.split_once('/')?.0 {
         "kprobe" | "kretprobe" | "kprobe.multi" | "kretprobe.multi" | "kprobe.session" => "ksys_read",
@@ -226,8 +226,8 @@ fn asked_for(said: &str) -> Option<Vec<String>> {
     Some(vec![format!("{program}={target}")])
 }
 
-fn outcome(ending: ExitStatus, said: &str) -> Outcome {
-    let why = said
+fn outcome(ending: ExitStatus, printed: &str) -> Outcome {
+    let why = printed
         .lines()
         .filter(|line| !line.starts_with("note: "))
         .take(3)
@@ -236,7 +236,8 @@ fn outcome(ending: ExitStatus, said: &str) -> Outcome {
         .join("; ");
     match ending {
         ExitStatus::Exited(0) => Outcome::Runs(
-            said.lines()
+            printed
+                .lines()
                 .filter(|line| line.contains(" is left out: "))
                 .count(),
         ),
@@ -253,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_are_told_apart() {
+    fn outcomes_are_distinguished() {
         let left = "note: the program a is left out: x\n";
         assert!(matches!(outcome(ExitStatus::Exited(0), left), Outcome::Runs(1)));
         let foreign = "kestrel: program p: sections like `struct_ops` are other loaders' business: they are no events\n";

@@ -2,7 +2,7 @@
 
 use crate::{guest::ExitStatus, pace::Took, tally::Tally};
 
-/// What came of one test on one kernel.
+/// Result of one test on one kernel.
 pub(crate) enum Verdict {
     Passed,
     Failed(ExitStatus),
@@ -10,15 +10,15 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    pub(crate) fn of(ending: ExitStatus, said: &str) -> Self {
+    pub(crate) fn of(ending: ExitStatus, printed: &str) -> Self {
         if ending != ExitStatus::Exited(0) {
             return Self::Failed(ending);
         }
         // The harness writes "test NAME ... " without a newline before what the test prints.
-        let reason = said
+        let reason = printed
             .lines()
             .find_map(|line| line.split_once("skipped: ").map(|(_, reason)| reason.to_owned()));
-        let ignored = said
+        let ignored = printed
             .lines()
             .any(|line| line.starts_with("test ") && line.contains(" ... ignored"));
         match reason {
@@ -28,7 +28,7 @@ impl Verdict {
         }
     }
 
-    /// The line that tells of it.
+    /// The line that reports it.
     pub(crate) fn line(&self, took: &Took) -> String {
         let (mark, note) = match self {
             Self::Passed => ("ok", String::new()),
@@ -61,7 +61,8 @@ mod tests {
 
     #[test]
     fn a_test_that_says_skipped_is_skipped_even_on_the_harness_line() {
-        let skipped = |said: &str| matches!(Verdict::of(ExitStatus::Exited(0), said), Verdict::Skipped(_));
+        let skipped =
+            |printed: &str| matches!(Verdict::of(ExitStatus::Exited(0), printed), Verdict::Skipped(_));
         assert!(skipped(
             "running 1 test\ntest a ... skipped: no fentry on 6.1\nok\n"
         ));

@@ -145,7 +145,7 @@ impl Options {
             limit: Duration::from_secs(self.timeout),
         };
         let ending = guest.run(&program, |stream, bytes| {
-            // Nobody may be left to read it (`| head`): the command still runs to its end.
+            // Its reader may be gone (`| head`): the command still runs to its end.
             let _ = match stream {
                 Stream::Out => std::io::stdout()
                     .write_all(bytes)

@@ -32,7 +32,7 @@ pub(crate) struct Options {
     times: u32,
 }
 
-/// Runs the selected tests; the status tells whether all of them passed.
+/// Runs the selected tests; the status says whether all of them passed.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     install::ensure(install::GUESTS)?;
     let series: Vec<&str> = options.kernel.split(',').collect();

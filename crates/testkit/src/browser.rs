@@ -97,7 +97,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// What the system prefers: `light` or `dark`.
+    /// Sets the colour scheme that the system prefers: `light` or `dark`.
     pub fn prefer(&mut self, scheme: &str) {
         let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
         self.call("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
@@ -132,7 +132,7 @@ impl Browser {
         }
     }
 
-    /// The value of an expression; of a promise, what it comes to.
+    /// The value of an expression; of a promise, its result.
     ///
     /// # Panics
     /// Where it throws.
@@ -182,7 +182,7 @@ impl Browser {
         self.call("Input.dispatchKeyEvent", json!({ "type": "keyUp", "key": key }));
     }
 
-    /// What went wrong in scripts, and what was asked of a network, so far.
+    /// Errors of scripts, and requests to a network, so far.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// What is recorded for the programs.
+/// Events recorded for the programs.
 pub const RECORDED: [&str; 2] = [
     "syscalls:sys_enter_read,syscalls:sys_exit_read,syscalls:sys_enter_close",
     "syscalls:sys_enter_openat { record(args, filename = str(args.filename)) }",
@@ -315,7 +315,7 @@ impl Maker {
     }
 }
 
-/// What programs printed: by seed, maps by name and lines in order.
+/// Output of programs: by seed, maps by name and lines in order.
 type Printed = BTreeMap<u64, (BTreeMap<String, String>, Vec<String>)>;
 
 /// A difference between a program's output over the recording and live.
@@ -323,10 +323,10 @@ type Printed = BTreeMap<u64, (BTreeMap<String, String>, Vec<String>)>;
 pub struct Difference {
     /// The seed.
     pub seed: u64,
-    /// What differs: a map's name, or `lines`.
+    /// The part that differs: a map's name, or `lines`.
     pub what: String,
-    /// What it printed live, and over the recording.
-    pub said: (String, String),
+    /// Output live, and over the recording.
+    pub output: (String, String),
 }
 
 /// Result of a comparison.
@@ -338,7 +338,7 @@ pub struct Compared {
     pub maps: u64,
     /// Lines that were compared.
     pub lines: u64,
-    /// What differs.
+    /// The differences.
     pub differences: Vec<Difference>,
 }
 
@@ -372,7 +372,7 @@ pub fn compare(
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let mut recorder = KilledOnDrop(record.spawn()?);
-    let mut said = BufReader::new(recorder.0.stderr.take().ok_or_else(|| failed("no output"))?);
+    let mut messages = BufReader::new(recorder.0.stderr.take().ok_or_else(|| failed("no output"))?);
     let mut live = Vec::new();
     let mut first = seeds.start;
     while first < seeds.end {
@@ -397,10 +397,10 @@ pub fn compare(
         first = last;
     }
     // The work begins when all programs and the recording are attached: all see the same events.
-    let mut recorder_said = String::new();
-    while !recorder_said.contains("recording into") {
-        if said.read_line(&mut recorder_said)? == 0 {
-            return Err(failed(&format!("no recording begins: {recorder_said}")));
+    let mut recorder_output = String::new();
+    while !recorder_output.contains("recording into") {
+        if messages.read_line(&mut recorder_output)? == 0 {
+            return Err(failed(&format!("no recording begins: {recorder_output}")));
         }
     }
     work.0
@@ -421,23 +421,25 @@ pub fn compare(
         }
         printed.push((file, taken(&text)?));
     }
-    // What either side did not see would be a difference that says nothing about replay.
-    said.read_to_string(&mut recorder_said)?;
+    // Events that either side did not see would be a difference that says nothing about replay.
+    messages.read_to_string(&mut recorder_output)?;
     let sees_all = [
         "; lost 0, missed 0\n",
         "; lost 0, missed 0 (not all are counted)\n",
     ];
-    if !recorder.0.wait()?.success() || !sees_all.iter().any(|line| recorder_said.contains(line)) {
-        return Err(failed(&format!("the recording is not whole: {recorder_said}")));
+    if !recorder.0.wait()?.success() || !sees_all.iter().any(|line| recorder_output.contains(line)) {
+        return Err(failed(&format!("the recording is not whole: {recorder_output}")));
     }
     for (file, live) in printed {
         let mut run = Command::new(kestrel);
         run.args(["run", "-q", "-f", "json", &file, "--trace", "recorded", &pid])
             .current_dir(folder);
         let output = run.output()?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
         if !output.status.success() {
-            return Err(failed(&format!("{file} does not run over the recording: {said}")));
+            return Err(failed(&format!(
+                "{file} does not run over the recording: {messages}"
+            )));
         }
         let later = taken(&String::from_utf8_lossy(&output.stdout))?;
         compared.add(&live, &later);
@@ -474,10 +476,10 @@ impl Compared {
         }
     }
 
-    fn differ(&mut self, seed: u64, what: &str, said: (String, String)) {
-        if said.0 != said.1 {
+    fn differ(&mut self, seed: u64, what: &str, output: (String, String)) {
+        if output.0 != output.1 {
             let what = what.to_owned();
-            self.differences.push(Difference { seed, what, said });
+            self.differences.push(Difference { seed, what, output });
         }
     }
 }
@@ -491,9 +493,9 @@ fn taken(text: &str) -> io::Result<Printed> {
         match value["type"].as_str() {
             Some("lost_events") => return Err(failed(&format!("a program lost events: {line}"))),
             Some("printf" | "value" | "tuple") => {
-                let said = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
-                if let Some(seed) = seed_of(&said) {
-                    printed.entry(seed).or_default().1.push(said);
+                let line = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
+                if let Some(seed) = seed_of(&line) {
+                    printed.entry(seed).or_default().1.push(line);
                 }
             }
             _ => {
@@ -527,7 +529,7 @@ fn failed(why: &str) -> io::Error {
 struct KilledOnDrop(Child);
 
 impl KilledOnDrop {
-    /// What it writes to standard error until it closes it.
+    /// The text that it writes to standard error until it closes it.
     fn errors(&mut self) -> io::Result<String> {
         let mut errors = String::new();
         if let Some(mut err) = self.0.stderr.take() {

@@ -124,7 +124,7 @@ impl Ring {
     }
 
     fn enter(&mut self, time_ns: u64) {
-        // What the last use of the page left behind.
+        // Remains of the page's last use.
         self.pages.push([0xa5; PAGE as usize]);
         self.put(offset::MAGIC, &MAGIC.to_le_bytes());
         self.put(offset::UUID, &self.uuid.0.clone());

@@ -9,7 +9,7 @@ pub struct Piece {
     pub statements: String,
     /// The value, an expression.
     pub value: String,
-    /// What it prints as.
+    /// The expected output.
     pub expected: String,
 }
 
@@ -48,7 +48,7 @@ impl Integer {
         format!("{}int{}", if self.signed { "" } else { "u" }, self.bits)
     }
 
-    /// What is left of a number that is converted to the type.
+    /// The value of a number that is converted to the type.
     fn of(self, number: i64) -> i128 {
         let cut = (number as u64) << (64 - self.bits);
         match self.signed {
@@ -223,7 +223,7 @@ impl Maker {
 
     /// An expression that is true or false, and which of both.
     fn truth(&mut self, depth: u32) -> (String, bool) {
-        // What has no name to use yet falls through to the comparison of numbers, which always can be made.
+        // A piece without a name to use yet falls through to the comparison of numbers, which always can be made.
         match self.below(if depth == 0 { 3 } else { 6 }) {
             0 if !self.truths.is_empty() => {
                 let (name, holds) = self.truths[0].clone();

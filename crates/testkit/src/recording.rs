@@ -21,7 +21,7 @@ const UUID: Uuid = Uuid(*b"a recording made");
 /// Time of the first record, ns.
 pub const BEGIN_NS: u64 = 17_000_000_000;
 /// Time from one round to the next, ns.
-pub const ROUND_NS: u64 = 10_000_000;
+pub(crate) const ROUND_NS: u64 = 10_000_000;
 /// Records of each round: two entries, two returns, a wakeup, two switches.
 pub const PER_ROUND: u64 = 7;
 /// The server's process, whose first thread acts in even rounds and whose second one in odd ones.

@@ -7,10 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 
-/// What all lines that are compared have in them.
+/// The mark that all lines to compare have in them.
 const MARK: &str = "kestrel-snooped";
 
-/// What a process of its own does when a line comes: a signal to itself, and another program in its place.
+/// The program of a process of its own when a line comes: a signal to itself, and another program in its place.
 const OWN: &str = "echo ready; read go; kill -23 $$; exec /bin/cat kestrel-snooped one two";
 
 /// Files opened and asked about, programs executed, signals sent, sockets connected, texts written; of two processes. Of what is written a recording holds 32
@@ -102,10 +102,10 @@ pub fn compare(kestrel: &Path, folder: &Path) -> io::Result<Lines> {
     run.args(["run", "-q"]).arg(folder.join("snoops.bt")).args(&pids);
     let mut run = Running::start(&mut run)?;
     // It says so when everything is attached.
-    let mut said = String::new();
-    while !said.starts_with("recording into ") {
-        said.clear();
-        if record.err.read_line(&mut said)? == 0 {
+    let mut printed = String::new();
+    while !printed.starts_with("recording into ") {
+        printed.clear();
+        if record.err.read_line(&mut printed)? == 0 {
             return Err(io::Error::other("no recording begins"));
         }
     }
@@ -128,9 +128,9 @@ pub fn compare(kestrel: &Path, folder: &Path) -> io::Result<Lines> {
     run.interrupt()?;
     record.interrupt()?;
     let (live, _) = run.end()?;
-    let (_, said) = record.end()?;
-    if !said.contains("lost 0, missed 0") {
-        return Err(io::Error::other(format!("the recording is not whole: {said}")));
+    let (_, printed) = record.end()?;
+    if !printed.contains("lost 0, missed 0") {
+        return Err(io::Error::other(format!("the recording is not whole: {printed}")));
     }
     let mut later = Command::new(kestrel);
     later
@@ -140,8 +140,8 @@ pub fn compare(kestrel: &Path, folder: &Path) -> io::Result<Lines> {
         .args(&pids);
     let later = later.output()?;
     if !later.status.success() {
-        let said = String::from_utf8_lossy(&later.stderr).into_owned();
-        return Err(io::Error::other(said));
+        let printed = String::from_utf8_lossy(&later.stderr).into_owned();
+        return Err(io::Error::other(printed));
     }
     Ok(Lines {
         live: marked(&live),
@@ -187,7 +187,7 @@ impl Running {
             .map(drop)
     }
 
-    /// What it printed on both ways, to its end.
+    /// Output on both ways, to its end.
     fn end(&mut self) -> io::Result<(String, String)> {
         let (mut out, mut err) = (String::new(), String::new());
         self.out.read_to_string(&mut out)?;

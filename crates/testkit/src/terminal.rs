@@ -38,7 +38,7 @@ fn pair(columns: u16, lines: u16) -> (OwnedFd, OwnedFd) {
     (ours, theirs)
 }
 
-/// How long a screen is waited for: a view that is drawn at all is drawn much sooner, also on a machine that is busy.
+/// Longest wait for a screen: a view that is drawn at all is drawn much sooner, also on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A command that has a terminal for itself: keys are pressed, its screen is looked at.
@@ -89,7 +89,7 @@ impl Console {
         }
     }
 
-    /// What the screen shows as soon as that is enough.
+    /// The text of the screen as soon as that is enough.
     ///
     /// # Panics
     /// When it is not enough in two minutes, or when the command has ended.
@@ -118,7 +118,7 @@ impl Console {
         self
     }
 
-    /// What the screen shows as soon as a text is on it.
+    /// The text of the screen as soon as a text is on it.
     ///
     /// # Panics
     /// As [`Console::until`].
@@ -132,7 +132,7 @@ impl Console {
     /// # Panics
     /// When it does not end.
     pub fn end(mut self) -> (ExitStatus, String, bool) {
-        // The terminal has an end when nobody holds it any more.
+        // The terminal ends when its last descriptor is closed.
         while let Ok(bytes) = self.written.recv_timeout(PATIENCE) {
             self.screen.process(&bytes);
         }
@@ -225,10 +225,10 @@ fn on(mut command: Command, kind: &str) -> (Child, File) {
 /// When there are no pseudo terminals, or the command cannot be run.
 pub fn closed(command: Command, enough: impl Fn(&str) -> bool) -> ExitStatus {
     let (mut child, mut ours) = on(command, "xterm-256color");
-    let (mut said, mut part) = (Vec::new(), [0; 4096]);
-    while !enough(&String::from_utf8_lossy(&said)) {
+    let (mut printed, mut part) = (Vec::new(), [0; 4096]);
+    while !enough(&String::from_utf8_lossy(&printed)) {
         let length = ours.read(&mut part).expect("what it writes");
-        said.extend_from_slice(&part[..length]);
+        printed.extend_from_slice(&part[..length]);
     }
     drop(ours);
     child.wait().expect("its end")
@@ -240,13 +240,13 @@ pub fn closed(command: Command, enough: impl Fn(&str) -> bool) -> ExitStatus {
 /// As [`closed`].
 pub fn plain(command: Command, kind: &str) -> (ExitStatus, String) {
     let (mut child, mut ours) = on(command, kind);
-    let (mut said, mut part) = (Vec::new(), [0; 4096]);
+    let (mut printed, mut part) = (Vec::new(), [0; 4096]);
     // Reading fails as soon as the last process has closed the other end.
     while let Ok(length @ 1..) = ours.read(&mut part) {
-        said.extend_from_slice(&part[..length]);
+        printed.extend_from_slice(&part[..length]);
     }
     let status = child.wait().expect("its end");
-    (status, String::from_utf8_lossy(&said).into_owned())
+    (status, String::from_utf8_lossy(&printed).into_owned())
 }
 
 /// Runs a command whose standard error is a terminal of so many columns, until it ends; as soon as `enough` holds of what it wrote there, it is interrupted as by Ctrl-C.
@@ -262,16 +262,16 @@ pub fn run(mut command: Command, columns: u16, enough: impl Fn(&str) -> bool) ->
         .expect("the command");
     // It holds the other end, too: as long as that is open, ours has no end.
     drop(command);
-    let (mut ours, mut said, mut interrupted) = (File::from(ours), Vec::new(), false);
+    let (mut ours, mut printed, mut interrupted) = (File::from(ours), Vec::new(), false);
     let mut part = [0; 4096];
     while let Ok(length @ 1..) = ours.read(&mut part) {
-        said.extend_from_slice(&part[..length]);
-        if !interrupted && enough(&String::from_utf8_lossy(&said)) {
+        printed.extend_from_slice(&part[..length]);
+        if !interrupted && enough(&String::from_utf8_lossy(&printed)) {
             interrupted = true;
             let pid = Pid::from_child(&child);
             kill_process(pid, Signal::INT).expect("Ctrl-C");
         }
     }
     let status = child.wait().expect("its end");
-    (status, String::from_utf8_lossy(&said).into_owned())
+    (status, String::from_utf8_lossy(&printed).into_owned())
 }

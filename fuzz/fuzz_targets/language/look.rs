@@ -31,7 +31,7 @@ fn show(found: &[Diagnostic], text: &str) {
     }
 }
 
-/// Whatever is imported or included is the text itself, under three names.
+/// Imports and includes of the text itself, under three names.
 struct Itself<'a>(&'a str);
 
 impl Files for Itself<'_> {

@@ -11,7 +11,7 @@ mod look;
 
 /// Most bytes of a text.
 const MAX: usize = 512;
-/// What takes longer than this, on a machine that others use too, is said.
+/// Inputs that take longer than this, on a machine that others use too, are reported.
 const LONG: Duration = Duration::from_secs(1);
 /// Words that texts are given.
 #[rustfmt::skip]

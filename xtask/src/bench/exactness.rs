@@ -46,7 +46,7 @@ struct Row {
     unbounded: bool,
 }
 
-/// How many events there were.
+/// Number of events that there were.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sent {
     /// The number that the threads were asked for.
@@ -55,7 +55,7 @@ enum Sent {
     Counted(&'static str),
 }
 
-/// What threads do where interrupts meet hooks: files are freed by interrupts, behind their back.
+/// A hook in which interrupts meet threads: files are freed by interrupts.
 const INTERRUPTED: &str = "kmem/kmem_cache_free";
 
 /// A session whose two tables take turns while the threads call, as often as the command can be run.

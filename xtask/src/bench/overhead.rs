@@ -16,7 +16,7 @@ use crate::{
     install,
 };
 
-/// What every row runs: 400 batches of 1,000 calls, the best batch counts: one of a fifth of a millisecond is often left alone also on a machine
+/// The load of every row: 400 batches of 1,000 calls, the best batch counts: one of a fifth of a millisecond is often left alone also on a machine
 /// that is shared. The pause between two is long enough to empty a ring: what is lost is cheaper than what is recorded.
 const LOAD: &str = "taskset -c 1 cost getppid 400 1000 4";
 /// The calls of it.
@@ -100,7 +100,7 @@ const ROWS: &[Row] = &[
                && sh -c 'echo \"common_pid == $$\" > filter && echo 1 > enable && exec LOAD'",
         limits: &[],
     },
-    // As it is typed, with the ring that it has then.
+    // The command as it is typed, with its default ring.
     Row {
         name: PERF,
         line: "sh -c 'perf record -e raw_syscalls:sys_enter -o DIR/perf.data -p $$ 2> DIR/stderr & BEGUN; exec LOAD'",
@@ -116,7 +116,7 @@ const ROWS: &[Row] = &[
         line: "sh -c 'RECORD --overwrite -e \"raw_syscalls:sys_enter /pid == 1/\" RECORDED ATTACHED; exec LOAD'",
         limits: &[],
     },
-    // What no recorder in BPF that gives times can go below: a program that reads the clock.
+    // Lower bound of recorders in BPF that give times: a program that reads the clock.
     Row {
         name: FLOOR,
         line: "sh -c 'RECORD --overwrite -e \"raw_syscalls:sys_enter /nsecs == 1/\" RECORDED ATTACHED; exec LOAD'",
@@ -221,7 +221,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     )
 }
 
-/// What a row gave once.
+/// One measurement of a row.
 struct Measured {
     /// Nanoseconds per call.
     cost: u64,
@@ -319,7 +319,7 @@ fn time_to_attach(programs: &Path) -> Result<f64> {
     number.with_context(|| format!("{ATTACH}: a time in {err:?}"))
 }
 
-/// What a row adds to the bare call.
+/// Cost that a row adds to the bare call.
 fn added(name: &str, costs: &[(&Row, u64)]) -> f64 {
     let cost = |name: &str| {
         costs
@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_read_from_what_the_recorder_prints() {
+    fn counts_are_read_from_the_recorders_output() {
         let stderr = "attached 1 program 13.2 ms after the start\n\
                     58,254 events in 6.00 s, 4.0 MiB in x; lost 1,002, overwritten 1,246,746\n";
         assert_eq!(recorded(stderr), Some(1_305_000));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_about_what_is_added() {
+    fn limits_are_about_added_cost() {
         let row = |name| ROWS.iter().find(|row| row.name == name).unwrap();
         let (bare, tracefs, perf) = (row(BARE), row("tracefs ring"), row(PERF));
         let ours = row("kestrel stream");

@@ -136,7 +136,7 @@ fn loads(program: &Path, sizes: &[u32]) -> Result<()> {
 /// The measuring program in a guest.
 const LOADER: &str = "/usr/bin/switch";
 
-/// What the measuring program's words mean.
+/// Meaning of the measuring program's words.
 fn explain(name: &str) -> &str {
     match name {
         "met" => "switches that met a load, of how many",

@@ -16,7 +16,7 @@ use crate::artifact::cargo;
 #[derive(Debug, Args)]
 pub(crate) struct Options {}
 
-/// What we promise, ns of the cheapest batch without those of the row named: an event that nobody listens to, and one with a time and three integers that is recorded.
+/// The promises, ns of the cheapest batch without those of the row named: an event that has no listener, and one with a time and three integers that is recorded.
 const PROMISES: [(&str, &str, f64); 2] = [
     ("kestrel, off", "nothing", 0.5),
     ("kestrel, recorded", "nothing", 25.0),
@@ -166,7 +166,7 @@ impl Lttng {
 
 impl Drop for Lttng {
     fn drop(&mut self) {
-        // What is left of it ends with its daemon.
+        // The rest of the session ends with its daemon.
         _ = self.run("lttng", &["destroy", "bench"]);
         if let Ok(pid) = fs::read_to_string(self.home.join("pid")) {
             _ = Command::new("kill").arg(pid.trim()).status();

@@ -30,7 +30,7 @@ const KEYRINGS: &[&str] = &[
     "/usr/share/keyrings/debian-archive-keyring.pgp",
 ];
 
-/// How long fetched indexes are good: one run of the chores asks several times.
+/// Time for which fetched indexes are good: one run of the chores asks several times.
 const FRESH: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy)]
@@ -119,7 +119,7 @@ Acquire::Languages "none"; Acquire::Retries "3"; Acquire::Check-Valid-Until "fal
             .collect())
     }
 
-    /// What the indexes say about a package, the newest version first.
+    /// Records of the indexes about a package, the newest version first.
     pub(crate) fn records(&self, package: &str) -> Result<Vec<Record>> {
         Ok(parse_records(&self.run("apt-cache", &["show", package])?))
     }
@@ -175,12 +175,12 @@ Acquire::Languages "none"; Acquire::Retries "3"; Acquire::Check-Valid-Until "fal
             .output()
             .with_context(|| format!("run {program}"))?;
         if !output.status.success() {
-            let told = String::from_utf8_lossy(&output.stderr);
+            let stderr = String::from_utf8_lossy(&output.stderr);
             bail!(
                 "{program} {}: {}: {}",
                 arguments.join(" "),
                 output.status,
-                told.trim()
+                stderr.trim()
             );
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// An archive that grows; parent folders are added by themselves.
+/// An archive that grows; parent folders are added automatically.
 #[derive(Default)]
 pub(crate) struct Archive {
     bytes: Vec<u8>,

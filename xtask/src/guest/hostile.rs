@@ -8,9 +8,9 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long the emulator runs between two pauses, in milliseconds: from, to.
+/// Times that the emulator runs between two pauses, in milliseconds: from, to.
 const RUNS: (u64, u64) = (5, 600);
-/// How long it stands still: mostly for a little, now and then for long.
+/// Times that it is stopped: mostly short, now and then long.
 const PAUSES: [(u64, u64); 4] = [(1, 30), (50, 150), (50, 300), (300, 800)];
 
 /// Pauses of a process, until dropped; it runs then.
@@ -28,7 +28,7 @@ impl Pauses {
             let goes_on = |time: Duration| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
             while goes_on(dice.between(RUNS)) {
                 let pause = PAUSES[dice.below(PAUSES.len() as u64) as usize];
-                // A process that has ended is nobody's problem here.
+                // A process that has ended is no problem here.
                 let _ = kill_process(process, Signal::STOP);
                 let more = goes_on(dice.between(pause));
                 let _ = kill_process(process, Signal::CONT);

@@ -1,4 +1,4 @@
-//! What a guest finds in `/` when it starts: our first process, busybox under all its names, the kernel's modules.
+//! Contents of a guest's `/` when it starts: our first process, busybox under all its names, the kernel's modules.
 
 use std::{
     fs,
@@ -49,7 +49,7 @@ pub(crate) fn busybox(cache: &Cache, mirror: Option<&str>) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Builds the archive (or finds it built) and tells where it is.
+/// Builds the archive (or finds it built) and returns its path.
 pub(crate) fn build(cache: &Cache, kernel: &Kernel, init: &Path, busybox: &Path) -> Result<PathBuf> {
     let init = fs::read(init).with_context(|| format!("read {}", init.display()))?;
     let mut archive = Archive::default();

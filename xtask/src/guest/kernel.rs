@@ -28,10 +28,10 @@ pub(crate) const ALL: &[&str] = &["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
 /// The kernel used when none is named.
 pub(crate) const DEFAULT: &str = "6.12";
 
-/// How long an answer to "which is the newest?" is good.
+/// Time for which an answer to "which is the newest?" is good.
 const FRESH: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How many versions of a series are tried before giving up: indexes name files that are gone.
+/// Number of versions of a series that are tried before giving up: indexes name files that are gone.
 const ATTEMPTS: usize = 12;
 
 /// Where its modules are in a kernel's folder, and the lists of those that are loaded and of those that are not.
@@ -42,9 +42,9 @@ const SPARE: &str = "spare";
 /// A kernel in the cache.
 #[derive(Debug, Clone)]
 pub(crate) struct Kernel {
-    /// What the user asked for, as in `6.12`.
+    /// The user's request, as in `6.12`.
     pub(crate) series: String,
-    /// What `uname -r` says.
+    /// The release, as `uname -r` prints it.
     pub(crate) release: String,
     folder: PathBuf,
 }

@@ -38,7 +38,7 @@ pub(crate) enum Engine {
 const EMULATED: &str = "max,-erms,-avx,-avx2,-xsave,-la57,-pku,-cx16";
 
 impl Engine {
-    /// What the kernel is told beyond what every guest's is; begins with a blank.
+    /// Parameters of the kernel's command line beyond those of every guest; begins with a blank.
     ///
     /// Emulation translates code anew wherever it lies anew: with programs at random addresses, most of a guest's time went there
     /// (5.7 s of a test that takes 1.4 s now). Memory need not be cleared twice for tests, nor grace periods be long. Where instructions are counted nothing is
@@ -51,7 +51,7 @@ impl Engine {
     }
 }
 
-/// What is the same for every machine of one kind; with the kernel and its files it names a snapshot.
+/// The hardware, which is the same for every machine of one kind; with the kernel and its files it names a snapshot.
 #[derive(Debug, Clone)]
 pub(crate) struct Hardware {
     pub(crate) engine: Engine,
@@ -116,7 +116,7 @@ pub(crate) enum Happening {
     Reply(Reply, Vec<u8>),
     /// The connection to the agent broke: QEMU is gone.
     Silence,
-    /// What the agent sent cannot be read.
+    /// The bytes of the agent cannot be read.
     OutOfStep(io::Error),
     /// The guest stopped by itself: a panic, or a power-off.
     Stopped,
@@ -156,8 +156,8 @@ impl Machine {
         let mut alive = || match process.0.try_wait()? {
             None => Ok(()),
             Some(status) => {
-                let told = fs::read_to_string(folder.path().join("stderr")).unwrap_or_default();
-                bail!("{QEMU} ended ({status}): {}", told.trim())
+                let messages = fs::read_to_string(folder.path().join("stderr")).unwrap_or_default();
+                bail!("{QEMU} ended ({status}): {}", messages.trim())
             }
         };
         let control = qmp::connect(&folder.path().join("qmp"), &mut alive)?;
@@ -254,7 +254,7 @@ impl Machine {
         Duration::from_millis(ticks.sum::<u64>() * (1000 / TICKS))
     }
 
-    /// How long the emulator was ready to run and did not, because others had the processors.
+    /// Time that the emulator was ready to run and did not, because others had the processors.
     pub(crate) fn starved(&self) -> Duration {
         // Of each thread: time on a processor, time waiting for one, in nanoseconds. The thread of the guest's CPUs waits longest.
         let threads = fs::read_dir(format!("/proc/{}/task", self.process.0.id()));
@@ -266,7 +266,7 @@ impl Machine {
         Duration::from_nanos(all.max().unwrap_or_default())
     }
 
-    /// What the kernel wrote to its console so far.
+    /// The kernel's console so far.
     pub(crate) fn log(&self) -> String {
         let bytes = fs::read(self.folder.path().join("log")).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -274,10 +274,10 @@ impl Machine {
 
     /// How the emulator ended, if it has, and what it said.
     pub(crate) fn last_words(&mut self) -> String {
-        let said = fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default();
+        let printed = fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default();
         match self.process.0.try_wait() {
-            Ok(Some(status)) => format!("{QEMU} ended ({status}) {}", said.trim()),
-            _ => said.trim().to_owned(),
+            Ok(Some(status)) => format!("{QEMU} ended ({status}) {}", printed.trim()),
+            _ => printed.trim().to_owned(),
         }
     }
 

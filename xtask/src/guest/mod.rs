@@ -34,7 +34,7 @@ mod root;
 mod snapshot;
 mod vmlinux;
 
-/// What kind of guest is wanted.
+/// The kind of guest that is wanted.
 #[derive(Debug, Clone)]
 pub(crate) struct GuestSpec {
     /// Kernel series, as in `6.12`.
@@ -119,7 +119,7 @@ pub(crate) struct Guest {
     pub(crate) hostile: bool,
 }
 
-/// What every guest of a kind is cloned from: kernel, initramfs and image, all there.
+/// The template from which every guest of a kind is cloned: kernel, initramfs and image, all there.
 pub(crate) struct GuestTemplate {
     cache: cache::Cache,
     boot: snapshot::Boot,
@@ -158,7 +158,7 @@ impl GuestTemplate {
         Ok(Self { cache, boot, kernel })
     }
 
-    /// What `uname -r` says in these guests.
+    /// The kernel's release in these guests, as `uname -r` prints it.
     pub(crate) fn release(&self) -> &str {
         &self.kernel.release
     }
@@ -195,7 +195,7 @@ impl GuestTemplate {
     }
 }
 
-/// How long the agent may take for anything but a program.
+/// Longest time of the agent's answer to anything but a program.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Guest {
@@ -306,7 +306,7 @@ impl Guest {
         Ok(out)
     }
 
-    /// Keeps the kernel's log in `target/vm` and returns its path and the part that tells of the end.
+    /// Keeps the kernel's log in `target/vm` and returns its path and the part about the end.
     pub(crate) fn keep_log(&mut self) -> Result<(PathBuf, String)> {
         let log = self.machine.log();
         let folder = crate::workspace::root().join("target/vm");
@@ -358,7 +358,7 @@ impl Guest {
     }
 }
 
-/// The part of a kernel log that tells of a crash, or its last lines.
+/// The part of a kernel log about a crash, or its last lines.
 fn end_of(log: &str) -> String {
     const SIGNS: &[&str] = &["Kernel panic", "BUG:", "Oops", "general protection", "NMI"];
     let lines: Vec<&str> = log.lines().collect();

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use super::vmlinux::decompress;
 
-/// What a guest needs where the kernel does not have it built in: the agent's port, the peers' image with a writable
+/// Modules that a guest needs where the kernel does not have them built in: the agent's port, the peers' image with a writable
 /// layer over it, the note that memory dumps are read with.
 const WANTED: &[&str] = &[
     "virtio_pci",
@@ -20,7 +20,7 @@ const WANTED: &[&str] = &[
     "qemu_fw_cfg",
 ];
 
-/// What guests have beside them and load when a test asks: modules with functions that programs may call.
+/// Modules that guests have beside them and load when a test asks: with functions that programs may call.
 const SPARE: &[&str] = &["crc32c_generic", "nf_conntrack"];
 
 /// A module ready to load.
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dependencies_load_before_what_needs_them() {
+    fn dependencies_load_first() {
         let folder = tempfile::tempdir().unwrap();
         let module = |name: &str, depends: &str| {
             let text = format!("\x7fELF....license=GPL\0depends={depends}\0name=x\0");

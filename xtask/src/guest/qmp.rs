@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-/// How long QEMU may take to answer a command.
+/// Longest time of QEMU's answer to a command.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An open control socket.

@@ -15,10 +15,10 @@ use super::{
     mirror::Mirror,
 };
 
-/// The suite whose packages are taken unless another is named: new enough for what Kestrel is compared with.
+/// The suite whose packages are taken unless another is named: new enough for the tools that Kestrel is compared with.
 pub(crate) const SUITE: &str = "trixie";
 
-/// What makes an image a place to work in.
+/// Packages that make an image a place to work in.
 const BASE: &[&str] = &[
     "base-files",
     "base-passwd",
@@ -40,7 +40,7 @@ const BASE: &[&str] = &[
 /// Names that people use for tools, and the packages that hold them.
 const PACKAGES: &[(&str, &str)] = &[("perf", "linux-perf")];
 
-/// Room left in the image, and the size that it is never below, in MiB.
+/// Free room in the image, and its least size, in MiB.
 const SPARE_MB: u64 = 128;
 
 /// The image with these packages, built if it is not in the cache.
@@ -113,7 +113,7 @@ fn build(folder: &Path, suite: &str, packages: &str, mirror: &Mirror, path: &Pat
     Ok(())
 }
 
-/// What maintainer scripts would have done that tools miss, and what nobody reads there.
+/// Finishes the tree: does the work of maintainer scripts that tools need, and removes files that no test reads.
 fn finish_tree(tree: &Path) -> Result<()> {
     for (from, to) in [("passwd.master", "passwd"), ("group.master", "group")] {
         let from = tree.join("usr/share/base-passwd").join(from);
@@ -149,12 +149,12 @@ fn run(command: &mut Command) -> Result<String> {
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("run {name}"))?;
-    let told = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),
         "{name}: {}: {}",
         output.status,
-        told.trim()
+        stderr.trim()
     );
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -18,7 +18,7 @@ use super::{
     machine::{Engine, Happening, Hardware, Machine, Memory, QEMU},
 };
 
-/// What to boot.
+/// The machine to boot.
 #[derive(Debug, Clone)]
 pub(crate) struct Boot {
     /// For the snapshot's name, as in `6.12`.
@@ -28,12 +28,12 @@ pub(crate) struct Boot {
     pub(crate) hardware: Hardware,
 }
 
-/// How long a boot may take; hardware that has not booted a kernel by then does not work.
+/// Longest time of a boot; hardware that has not booted a kernel by then does not work.
 fn patience(engine: Engine) -> Duration {
     Duration::from_secs(if engine == Engine::Kvm { 20 } else { 120 })
 }
 
-/// Snapshots that nobody used for so long are removed.
+/// Snapshots that were not used for so long are removed.
 const STALE: Duration = Duration::from_secs(2 * 24 * 3600);
 
 /// The folder beside a snapshot for what its clones make and later ones need not make again.
@@ -68,7 +68,7 @@ impl Boot {
             }
         }
         lock.lock_shared()?;
-        File::create(folder.join("done"))?; // Tells that it is in use.
+        File::create(folder.join("done"))?; // The mark that it is in use.
         restore(&self.hardware, &folder).with_context(|| format!("restore {}", folder.display()))
     }
 
@@ -101,7 +101,7 @@ impl Boot {
         let begun = Instant::now();
         let (memory, state) = (folder.join("memory"), folder.join("state"));
         let _ = fs::remove_file(&memory);
-        // What was kept of clones of an earlier one is of another start of the kernel.
+        // Files kept of clones of an earlier one are of another start of the kernel.
         let _ = fs::remove_dir_all(folder.join(KEPT));
         let path = |path: &Path| path.display().to_string();
         let boot = [
@@ -176,14 +176,14 @@ fn restore(hardware: &Hardware, folder: &Path) -> Result<Machine> {
     Ok(machine)
 }
 
-/// Whether a snapshot's files are all there: who cleans a cache by age takes the large ones, which nobody writes again, and leaves the mark of use.
+/// Whether a snapshot's files are all there: cleaning a cache by age removes the large ones, which are never written again, and leaves the mark of use.
 fn is_whole(folder: &Path) -> bool {
     ["memory", "state", "done"]
         .iter()
         .all(|file| folder.join(file).exists())
 }
 
-/// Removes snapshots that nobody has used for long and nobody uses now.
+/// Removes snapshots that have not been used for long and are not in use.
 fn remove_stale(snapshots: &Path) {
     for entry in fs::read_dir(snapshots).into_iter().flatten().flatten() {
         let used = fs::metadata(entry.path().join("done")).and_then(|file| file.modified());

@@ -36,7 +36,7 @@ const BY_DEFAULT_ON: &[(&[&str], &[&str])] = &[
             "tracefs_layouts",
         ],
     ),
-    // What readers type is the same everywhere, and what a command does has tests of its own on other kernels.
+    // Pages' command lines are the same everywhere, and each command has tests of its own on other kernels.
     (&["6.1"], &["pages"]),
     // What takes a guest the longest and is about Kestrel rather than the kernel: sessions at their limits, buffers set aside, who is left out, the first commands
     // that a reader meets; and what the verifier counts, by its own rules. On the kernel that most readers have.

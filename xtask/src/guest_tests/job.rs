@@ -12,14 +12,14 @@ use anyhow::Result;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// What stands before the names of modules in a guest that are there to be loaded, in the order of the file `order`.
+/// The prefix of the names of modules in a guest that are there to be loaded, in the order of the file `order`.
 const MODULES: &str = "/module_";
 
 /// Tests that share a clone at most, whatever files they are in: what was emulated once is emulated quickly from then on, so that a test's first run in a
 /// clone takes several times what the next takes.
 pub(super) const SHARE: usize = 96;
 
-/// How long a test may take.
+/// Longest time of a test.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Variables of the environment that make tests longer than they are every day, and how long a test may take then.
@@ -47,7 +47,7 @@ pub(super) struct Job {
     pub(super) examples: Vec<Executable>,
 }
 
-/// What makes guests alike: their kernel and their packages.
+/// The kind of a guest: its kernel and its packages.
 pub(super) type GuestKind = (String, &'static [&'static str]);
 
 /// A clone that tests ran in, for the next.
@@ -56,7 +56,7 @@ pub(super) struct Used {
     pub(super) kind: GuestKind,
     /// The file whose tests it is equipped for.
     file: String,
-    /// How many tests it saw.
+    /// Number of tests that it saw.
     seen: usize,
 }
 
@@ -67,7 +67,7 @@ impl Used {
     }
 }
 
-/// A test that failed, and all that was told of it.
+/// A test that failed, and its output.
 pub(super) struct Failure {
     pub(super) job: Arc<Job>,
     pub(super) test: String,
@@ -126,21 +126,21 @@ impl Job {
                 done.tally = done.tally + verdict.tally();
                 (report, !matches!(verdict, Verdict::Failed(_)))
             }
-            // The emulator or the guest's agent failed: the test's affair, so that the others are told of.
+            // The emulator or the guest's agent failed: a failure of this test, so that the others are reported.
             Err(error) => {
                 done.tally = done.tally + Tally::one(false);
                 let name = format!("{}::{test}", self.file.name);
                 (format!("{:>5} {name} FAILED: {error:#}", self.series), false)
             }
         };
-        println!("{report}"); // In one piece: two guests are told of at once.
+        println!("{report}"); // In one piece: two guests print at once.
         if !passed {
             let job = Arc::clone(self);
             done.failed.push(Failure { job, test, report });
         }
     }
 
-    /// One run of one test, and what is to be told of it.
+    /// One run of one test, and its report.
     fn attempt(
         &self,
         ground: &Ground<'_>,
@@ -153,7 +153,7 @@ impl Job {
         let (mut running, before, seen) = match before {
             Some(mut used) => {
                 let before = used.guest.busy();
-                // What one file of tests left or was given must not help the next.
+                // Files that one file of tests left or was given must not help the next.
                 if used.file != self.file.name {
                     clear(&mut used.guest)?;
                     self.equip(&mut used.guest, ground.stable)?;
@@ -162,14 +162,14 @@ impl Job {
             }
             None => (self.start(ground)?, Duration::ZERO, 0),
         };
-        let mut said = Vec::new();
+        let mut printed = Vec::new();
         running.hostile = ground.hostile;
         let ending = running.run(&self.program(ground, test)?, |_, bytes| {
-            said.extend_from_slice(bytes)
+            printed.extend_from_slice(bytes)
         })?;
         running.hostile = false;
-        let said = String::from_utf8_lossy(&said).into_owned();
-        let verdict = Verdict::of(ending, &said);
+        let printed = String::from_utf8_lossy(&printed).into_owned();
+        let verdict = Verdict::of(ending, &printed);
         let failed = matches!(verdict, Verdict::Failed(_));
         let took = Took {
             series: self.series.clone(),
@@ -180,7 +180,7 @@ impl Job {
         let mut report = verdict.line(&took);
         run.push(took);
         if ground.output || failed {
-            report += &format!("\n{}", said.trim_end());
+            report += &format!("\n{}", printed.trim_end());
         }
         if matches!(ending, ExitStatus::Died | ExitStatus::TimedOut) {
             let (path, end) = running.keep_log()?;
@@ -216,7 +216,7 @@ impl Job {
         Ok(guest)
     }
 
-    /// What the tests of the file need beyond what every guest has.
+    /// Equips a guest with the files that the tests of the file need beyond those of every guest.
     fn equip(&self, guest: &mut Guest, stable: &GuestTemplate) -> Result<()> {
         for program in &self.examples {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;

@@ -1,4 +1,4 @@
-//! Guest tests: running them, a guest for each processor and one more, and what a run comes to.
+//! Guest tests: running them, a guest for each processor and one more, and the results of a run.
 
 mod files;
 mod job;
@@ -32,7 +32,7 @@ const AGAIN: u32 = 2;
 /// Most failed tests that are tried once more: where more fail, it is not chance.
 const TRIED_AGAIN: usize = 10;
 
-/// What a worker did.
+/// Results of a worker.
 #[derive(Default)]
 struct Done {
     tally: Tally,
@@ -44,7 +44,7 @@ struct Done {
 struct Ground<'a> {
     stable: &'a GuestTemplate,
     base: &'a Base,
-    /// What is made in one guest for all.
+    /// The index that is made in one guest for all.
     index: &'a KeptIndex<GuestKind>,
     /// Whether the first guest makes it before its tests: where few tests run, each would wait for it longer than it gains.
     many: bool,
@@ -68,7 +68,7 @@ pub(crate) struct Selection<'a> {
     pub(crate) again: bool,
 }
 
-/// What a run of guest tests came to.
+/// Results of a run of guest tests.
 pub(crate) struct Outcome {
     pub(crate) tally: Tally,
     pub(crate) pace: Pace,
@@ -76,7 +76,7 @@ pub(crate) struct Outcome {
     pub(crate) failed: Vec<String>,
 }
 
-/// What a run of guest tests begins with: what was built, and what guests are cloned from.
+/// Inputs of a run of guest tests: what was built, and the templates of guests.
 struct Prepared {
     base: Base,
     memory: Memory,
@@ -108,7 +108,7 @@ pub(crate) fn prepare(selection: &Selection<'_>) -> Result<()> {
     Prepared::of(selection).map(drop)
 }
 
-/// Builds the selected tests, runs them, tells each result as it comes.
+/// Builds the selected tests, runs them, prints each result as it comes.
 pub(crate) fn run(selection: &Selection<'_>) -> Result<Outcome> {
     let Prepared {
         base,
@@ -142,7 +142,7 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<Outcome> {
             queue.leave(index);
             ran?;
         }
-        // For the next run, when nobody waits for a test any more; it is not the tests' failure where it does not succeed.
+        // For the next run, when no test is waited for; its failure is not the tests'.
         if let Some(used) = used.as_mut().filter(|used| used.may_make(selection))
             && let Ok(kept) = ground(&used.kind).and_then(|ground| ground.stable.kept())
         {

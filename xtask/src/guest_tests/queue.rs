@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A file that nobody is at comes before one where somebody could be helped, whatever is left there, in seconds.
+/// Weight of a file without a worker, in seconds: it comes before files where a worker could be helped, whatever is left there.
 const ALONE: f64 = 1e6;
 
-/// What of a job is still to do, and who is at it. Whoever has nothing left to do helps where most is left, so that no guest idles at the end
+/// The remaining tests of a job, and its workers. A worker that has nothing left to do helps where most is left, so that no guest idles at the end
 /// for longer than one test takes.
 pub(super) struct Rest {
     pub(super) job: Arc<Job>,
@@ -67,7 +67,7 @@ impl Queue {
         Ok(Self(Mutex::new(all)))
     }
 
-    /// What the guests of each kind are cloned from.
+    /// The templates of each kind of guest.
     pub(super) fn stables(&self, base: &Base) -> Result<BTreeMap<GuestKind, GuestTemplate>> {
         let kinds: BTreeSet<GuestKind> = self.rests().iter().map(|rest| rest.job.kind()).collect();
         let prepare = |(series, packages): &GuestKind| {
@@ -87,7 +87,7 @@ impl Queue {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where most is left for each who would be at it; whoever has a clone of a kernel stays with that kernel while it has files that nobody is at.
+    /// The job with most left for each worker; a worker with a clone of a kernel keeps that kernel while it has files without a worker.
     pub(super) fn enter(&self, series: Option<&str>) -> Option<(usize, Arc<Job>)> {
         let mut rests = self.rests();
         let left: Vec<(usize, f64)> = rests.iter().map(Rest::share).enumerate().collect();
@@ -112,10 +112,10 @@ impl Queue {
 }
 
 impl Rest {
-    /// What would be left for one more who came. A guest's start is not worth while where nobody is needed.
+    /// The share of one more worker. A guest's start is not worth while where none is needed.
     fn share(&self) -> f64 {
         let left: f64 = self.tests.iter().map(|(_, seconds)| seconds).sum();
-        // Others come where nobody is before they come to help.
+        // Workers take files without a worker before they help.
         if self.workers == 0 && left > 0.0 {
             left + ALONE
         } else {

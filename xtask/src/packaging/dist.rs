@@ -15,13 +15,13 @@ use crate::{artifact, install};
 /// The largest binary, in bytes.
 const LARGEST: u64 = 15_000_000;
 
-/// What ships; all packages of the workspace have one version.
+/// The version that ships; all packages of the workspace have one.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Where Debian has other directories than what people install by hand.
 const DEBIAN: &[(&str, &str)] = &[("share/zsh/site-functions/", "share/zsh/vendor-completions/")];
 
-/// What Debian's package does when it is installed and removed.
+/// Scripts of Debian's package, run when it is installed and removed.
 const SCRIPTS: &[&str] = &["postinst", "prerm"];
 
 /// Build a static binary and pack it: a tar archive and a Debian package in target/dist.
@@ -150,7 +150,7 @@ fn package(kestrel: &Path, out: &Path, epoch: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// What the package has below /usr.
+/// Files of the package below /usr.
 fn files_of_debian(kestrel: &Path, epoch: &str) -> Result<Vec<Item>> {
     let mut files = Vec::new();
     for mut item in super::items(kestrel, Path::new("/usr/bin"))? {
@@ -166,7 +166,7 @@ fn files_of_debian(kestrel: &Path, epoch: &str) -> Result<Vec<Item>> {
     for item in super::documents("")? {
         let name = match item.path.to_str() {
             Some("CHANGELOG.md") => "changelog",
-            // What is in the file `copyright`.
+            // Licences are in the file `copyright`.
             Some("LICENSE-MIT" | "LICENSE-APACHE") => continue,
             Some(name) => name,
             None => continue,

@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What to say of each directory: its files, or how many they are.
+/// The text about each directory: its files, or how many they are.
 fn by_folder(items: &[Item]) -> Vec<(PathBuf, String)> {
     let mut folders: Vec<(PathBuf, Vec<String>)> = Vec::new();
     for item in items {
@@ -85,13 +85,13 @@ fn by_folder(items: &[Item]) -> Vec<(PathBuf, String)> {
             None => folders.push((folder.to_owned(), vec![name])),
         }
     }
-    let told = |names: Vec<String>| match names.len() {
+    let listed = |names: Vec<String>| match names.len() {
         0..10 => names.join(" "),
         many => format!("{many} files ({} … {})", names[0], names[many - 1]),
     };
     folders
         .into_iter()
-        .map(|(folder, names)| (folder, told(names)))
+        .map(|(folder, names)| (folder, listed(names)))
         .collect()
 }
 

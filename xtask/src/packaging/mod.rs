@@ -1,4 +1,4 @@
-//! What an installed Kestrel consists of: the binary, manual pages, completions, the unit for systemd, documentation. `install` puts it on this machine,
+//! The parts of an installed Kestrel: the binary, manual pages, completions, the unit for systemd, documentation. `install` puts it on this machine,
 //! `dist` into archives.
 
 use std::{

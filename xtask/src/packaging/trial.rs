@@ -14,7 +14,7 @@ use crate::{
 /// Debian's releases, each with its kernel.
 const RELEASES: &[(&str, &str)] = &[("bookworm", "6.1"), ("trixie", "6.12")];
 
-/// What the trial needs in a guest.
+/// Packages that the trial needs in a guest.
 const PACKAGES: &[&str] = &[
     "diffutils",
     "dpkg",

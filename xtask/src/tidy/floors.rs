@@ -40,7 +40,7 @@ fn place(file: &str) -> Option<(&str, &str)> {
 /// Packages outside of `crates`.
 const PACKAGES: [&str; 2] = ["tests/vm/src/", "xtask/src/"];
 
-/// What is wrong in these crates' files, by the folders of their sources.
+/// Broken rules in these crates' files, by the folders of their sources.
 fn broken_in(crates: &BTreeMap<String, Vec<(String, String)>>) -> Vec<String> {
     let mut broken = Vec::new();
     for (sources, files) in crates {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_that_go_up_are_told_through_whatever_hands_them_on() {
+    fn imports_that_go_up_are_found_through_reexports() {
         let house = house(&[
             ("lib.rs", "mod low;\nmod high;\n"),
             (
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_of_more_than_three_files_are_told() {
+    fn circles_of_more_than_three_files_are_found() {
         let house = house(&[
             ("a/mod.rs", "use b::B;\n"),
             ("a/b.rs", "pub(in crate::z) fn f() { super::c::g() }\n"),

@@ -1,4 +1,4 @@
-//! The rule that no file names a host or a path that means something only where the file was written.
+//! The rule that no file names a host or a path of the machine where it was written.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ const HOSTS: &[&str] = &[
     "www.w3.org",
 ];
 
-/// Hosts and machine paths that mean something only where the file was written.
+/// Hosts and machine paths in the project's files.
 pub(super) fn hosts() -> Result<Vec<String>> {
     let mut broken = Vec::new();
     for file in files()?.into_iter().filter(|file| file != "Cargo.lock") {
@@ -60,7 +60,7 @@ pub(super) fn hosts() -> Result<Vec<String>> {
     Ok(broken)
 }
 
-/// What stands between `://` and the next thing that cannot be part of a host.
+/// Hosts of the text's URLs: between `://` and the next character that cannot be part of a host.
 fn named_hosts(text: &str) -> BTreeSet<String> {
     let mut hosts = BTreeSet::new();
     for scheme in ["http://", "https://"] {

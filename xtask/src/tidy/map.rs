@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absent_rooms_and_crates_are_told() {
+    fn absent_rooms_and_crates_are_found() {
         let files = [
             "crates/a/src/lib.rs",
             "crates/a/src/x.rs",
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_what_is_not_there_are_told() {
+    fn paths_of_absent_files_are_found() {
         let files = [
             "crates/a/src/lib.rs",
             "crates/a/src/x/mod.rs",

@@ -44,12 +44,12 @@ fn in_file(file: &str, text: &str) -> Vec<String> {
     }
     let text = without_tests(text);
     let named = variants(&text, "Mechanism");
-    // Elsewhere than in an event kind one is made by `into()`, so that whatever names a variant tells it from others.
+    // Elsewhere than in an event kind one is made by `into()`, so that code that names a variant distinguishes it from others.
     let apart = named.filter(|at| !file.starts_with(MAKERS) || is_pattern(&text, *at));
     let sentence = |at: usize| {
         let line = text[..at].lines().count().max(1);
         format!(
-            "{file}:{line}: mechanisms are told apart outside of the attach layer: ask it by a method of Attach"
+            "{file}:{line}: mechanisms are distinguished outside of the attach layer: ask it by a method of Attach"
         )
     };
     apart.map(sentence).collect()
@@ -99,7 +99,7 @@ fn opened(text: &str) -> Option<&str> {
     None
 }
 
-/// What stands behind a variant and what it holds.
+/// The text behind a variant and its content.
 fn behind(variant: &str) -> &str {
     let mut depth = 0;
     for (at, c) in variant.char_indices() {
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mechanism_that_is_told_apart_is_found() {
+    fn a_mechanism_that_is_matched_elsewhere_is_found() {
         let apart = [
             "match mechanism { Mechanism::Calls(call) => call.at_return, _ => false }",
             "match mechanism { Some(Mechanism::Calls(Calls { at_return, .. })) if ready => 1, _ => 2 }",

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn second_rows_and_decisions_elsewhere_are_told() {
+    fn second_rows_and_decisions_elsewhere_are_found() {
         let table = &Table {
             folder: "b/",
             sought: &["b/", "c/"],

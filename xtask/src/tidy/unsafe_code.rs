@@ -1,4 +1,4 @@
-//! The rule that unsafe code stays in the crates that exist for it.
+//! The rule that unsafe code stands in the crates that exist for it.
 
 use anyhow::Result;
 

@@ -66,7 +66,7 @@ pub(crate) struct Options {
     kernel: String,
 }
 
-/// What was measured, or what the file says was.
+/// Costs measured, or read from the file.
 #[derive(Debug, PartialEq, Eq)]
 struct Costs {
     release: String,
@@ -196,9 +196,9 @@ impl Costs {
         }
     }
 
-    /// Compares with the file and tells what does not hold.
+    /// Compares with the file and prints the differences.
     fn judge(&self) -> Result<Tally> {
-        let (tally, mut told) = self.compare(&Self::stored()?);
+        let (tally, mut sentences) = self.compare(&Self::stored()?);
         let broken = self.broken_promises();
         let limits = ROWS.iter().filter(|row| row.limit.is_some()).count();
         let kept = Tally {
@@ -206,12 +206,12 @@ impl Costs {
             failed: broken.len() as u64,
             ..Tally::default()
         };
-        told.extend(broken);
-        told.iter().for_each(|sentence| println!("{sentence}"));
+        sentences.extend(broken);
+        sentences.iter().for_each(|sentence| println!("{sentence}"));
         Ok(tally + kept)
     }
 
-    /// What an event costs in a row: its cost without what the call costs bare.
+    /// Cost of an event in a row: its cost without that of the bare call.
     fn event(&self, row: &Row) -> Option<u64> {
         self.rows
             .get(row.name)?
@@ -266,7 +266,7 @@ impl Costs {
     /// One verdict per row. A kernel that costs something else by itself than the file's is not judged, and that is said.
     fn compare(&self, stored: &Self) -> (Tally, Vec<String>) {
         if stored.release != self.release && !self.is_alike(stored) {
-            let told = format!(
+            let sentences = format!(
                 "skipped: the stored costs are of kernel {}, these of {}, which costs something else by itself: look at them, then --bless",
                 stored.release, self.release
             );
@@ -275,21 +275,21 @@ impl Costs {
                     skipped: self.rows.len() as u64,
                     ..Tally::default()
                 },
-                vec![told],
+                vec![sentences],
             );
         }
-        let (mut tally, mut told) = (Tally::default(), Vec::new());
+        let (mut tally, mut sentences) = (Tally::default(), Vec::new());
         for (name, cost) in &self.rows {
             let holds = stored.is_close(name, *cost);
             if !holds {
-                told.push(format!(
+                sentences.push(format!(
                     "bench {name}: {cost} instructions, stored {:?}",
                     stored.rows.get(name)
                 ));
             }
             tally = tally + Tally::one(holds);
         }
-        (tally, told)
+        (tally, sentences)
     }
 }
 
@@ -319,14 +319,14 @@ mod tests {
     fn one_per_cent_passes_and_more_does_not() {
         let old = costs("k", &[("a", 1000), ("b", 1000), ("c", 1000)]);
         let new = costs("k", &[("a", 1010), ("b", 1011), ("c", 989), ("unknown", 1)]);
-        let (tally, told) = new.compare(&old);
+        let (tally, sentences) = new.compare(&old);
         assert_eq!(
-            (tally.passed, tally.failed, tally.skipped, told.len()),
+            (tally.passed, tally.failed, tally.skipped, sentences.len()),
             (1, 3, 0, 3)
         );
-        let (tally, told) = costs("other", &[("a", 1)]).compare(&old);
+        let (tally, sentences) = costs("other", &[("a", 1)]).compare(&old);
         assert_eq!(
-            (tally.passed, tally.failed, tally.skipped, told.len()),
+            (tally.passed, tally.failed, tally.skipped, sentences.len()),
             (0, 0, 1, 1)
         );
     }

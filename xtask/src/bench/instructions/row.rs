@@ -12,7 +12,7 @@ pub(super) struct Row {
     pub(super) about: &'static str,
     /// The row whose cost is taken off: what is left is the cost of an event.
     pub(super) baseline: Option<&'static str>,
-    /// What we promise of an event.
+    /// The promised limit of an event's cost.
     pub(super) limit: Option<Limit>,
     pub(super) command: &'static str,
 }
@@ -37,7 +37,7 @@ impl Row {
     }
 }
 
-/// What an event costs at most.
+/// The greatest cost of an event.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Limit {
     /// This much of what it costs in the row named.

@@ -28,7 +28,7 @@ const MEASURE: [&str; 3] = [
 const SCRIPTS: &str = "/";
 /// Time limit of the whole measurement in a guest: emulation is slow.
 const LONGEST: Duration = Duration::from_secs(3000);
-/// What is promised of any script where nothing is emulated.
+/// The promise for any script where nothing is emulated.
 const ATTACHED_AT_MOST_MS: f64 = 30.0;
 const MEMORY_AT_MOST_MIB: f64 = 40.0;
 /// Fewer intervals say little about what is lost between two of them.
@@ -117,7 +117,7 @@ fn without_results(parts: &[Part], rows: &[Vec<&str>]) -> Vec<&'static str> {
     missing.map(|part| part.word()).collect()
 }
 
-/// What a tracer did with a script.
+/// Measurements of a tracer with a script.
 #[derive(Clone, Copy, Debug, Default)]
 struct Measured {
     attached_ms: f64,
@@ -180,7 +180,7 @@ fn measure_here(options: &Options) -> Result<String> {
     let mut tracers = vec![("kestrel", kestrel.as_str())];
     tracers.extend(options.bpftrace.as_deref().map(|command| ("bpftrace", command)));
     let folder = options.tools.canonicalize().context("--tools")?;
-    // What makes the calls that are counted, as guests have it.
+    // The program that makes the calls that are counted, as guests have it.
     let calls = match options.parts.contains(&Part::Exact) {
         true => {
             let programs = artifact::bare(Profile::Quick)?.programs;
@@ -207,7 +207,7 @@ fn measure_here(options: &Options) -> Result<String> {
 fn measure_in_guest(options: &Options) -> Result<String> {
     install::ensure(install::GUESTS)?;
     install::ensure(install::IMAGES)?;
-    // What is measured is what is shipped; a quick run only tries whether the scripts work.
+    // The shipped binary is measured; a quick run only tries whether the scripts work.
     let base = artifact::base(match options.quick {
         true => Profile::Quick,
         false => Profile::Release,
@@ -328,7 +328,7 @@ fn print_tools(words: &[Vec<&str>], here: bool) -> bool {
             word(theirs.and_then(|t| t.per_event_ns), 0),
         );
         let is_within = ours.attached_ms <= ATTACHED_AT_MOST_MS && ours.memory_mib <= MEMORY_AT_MOST_MIB;
-        // What could not be measured is not a number, and within no limit.
+        // A failed measurement is not a number, and within no limit.
         if here && !is_within {
             kept = false;
         }
@@ -370,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_told_apart() {
+    fn rows_are_distinguished() {
         let rows = "tool a.bt kestrel 123 2048 40 900 3\ntool a.bt bpftrace 4000 90112 30 0 0\nrefused b.bt kestrel why not";
         let words: Vec<Vec<&str>> = rows
             .lines()

@@ -40,7 +40,7 @@ pub(super) fn print(words: &[Vec<&str>]) -> bool {
             .map(|(tracer, lines)| format!("{} of {tracer}", lines.len()))
             .collect();
         let differ: usize = alone.values().map(Vec::len).sum();
-        // What only one says at all is no comparison.
+        // Values that only one tracer prints are no comparison.
         let same = differ == 0 && lines.len() > 1;
         all_same &= same;
         println!(
@@ -64,11 +64,11 @@ mod tests {
     #[test]
     fn lines_are_compared_as_often_as_they_come() {
         let lines = |all: &[&str]| all.iter().map(|line| (*line).to_owned()).collect();
-        let said = BTreeMap::from([
+        let printed = BTreeMap::from([
             ("kestrel", lines(&["a", "b", "b"])),
             ("bpftrace", lines(&["b", "a", "c"])),
         ]);
-        let alone = compared(&said);
+        let alone = compared(&printed);
         assert_eq!(alone["kestrel"], ["b"]);
         assert_eq!(alone["bpftrace"], ["c"]);
     }

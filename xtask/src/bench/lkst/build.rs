@@ -29,7 +29,7 @@ cat /proc/stat > DIR/stat.after
 exit $status
 "#;
 
-/// What is built.
+/// The build.
 pub(crate) struct Work<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) targets: &'a [String],
@@ -38,7 +38,7 @@ pub(crate) struct Work<'a> {
     pub(crate) programs: &'a Path,
 }
 
-/// What a build took, seconds.
+/// Costs of a build, seconds.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) wall: f64,
@@ -96,7 +96,7 @@ impl Work<'_> {
         let path = env::var("PATH").unwrap_or_default();
         let script = scratch.join("recorder.sh");
         fs::write(&script, line)?;
-        // setpriv: a recorder must not stay when we are gone.
+        // setpriv: a recorder must not outlive us.
         let output = Command::new("setpriv")
             .args(["--pdeathsig", "TERM", "sh"])
             .arg(&script)

@@ -47,7 +47,7 @@ pub(crate) struct Options {
     mirror: Option<String>,
 }
 
-/// What `--quick` builds and records.
+/// The target that `--quick` builds and records.
 const QUICK_TARGET: &str = "kernel/";
 const QUICK_SET: &str = "flight";
 
@@ -59,7 +59,7 @@ struct Row {
     builds: Vec<Taken>,
     /// Added to the builds without a recorder of the same round: wall time, the build's CPU time, that of the machine, in percent.
     added: Vec<[f64; 3]>,
-    /// What went wrong; it is not tried again.
+    /// The error; it is not tried again.
     failed: Option<String>,
 }
 
@@ -190,7 +190,7 @@ fn tell(taken: &Taken) {
     );
 }
 
-/// What is measured of a build, and its name.
+/// A measurement of a build, and its name.
 type Column = (&'static str, fn(&Taken) -> f64);
 
 /// Everything measured.
@@ -295,10 +295,10 @@ fn total(row: &Row) -> Option<f64> {
     (!totals.is_empty()).then(|| spread(totals.into_iter())[0])
 }
 
-/// How many events the commonest events have of a class that are printed.
+/// Number of the commonest events of a class that are printed.
 const COMMONEST: usize = 4;
 
-/// The events of a row's last build by class, where they are told apart.
+/// The events of a row's last build by class, where classes are known.
 fn print_classes(row: &Row) {
     let Some(counts) = row.builds.last().and_then(|build| build.counts.as_ref()) else {
         return;

@@ -21,7 +21,7 @@ pub(crate) struct Recorder {
     pub(crate) counts: fn(scratch: &Path) -> Result<Option<Counts>>,
 }
 
-/// What a recorder says it saw.
+/// A recorder's own counts.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Handled, those overwritten since included.

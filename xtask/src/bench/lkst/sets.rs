@@ -15,7 +15,7 @@ const fn class(name: &'static str, members: &'static [&'static str]) -> Class {
     Class { name, members }
 }
 
-/// Every class; the first that names an event or its group has it, the last has what nobody names.
+/// Every class; the first that names an event or its group has it, the last has all others.
 pub(crate) const CLASSES: &[Class] = &[
     class("process", &["sched", "task", "signal", "cgroup", "rseq"]),
     class(
@@ -82,7 +82,7 @@ pub(crate) const CLASSES: &[Class] = &[
 /// Masked in every set, as in the original's measurement.
 const LOCKS: &str = "lock";
 
-/// The events of LKST by its own classes, as far as tracepoints tell them: the table `original` of the table file `lkst`.
+/// The events of LKST by its own classes, as far as there are tracepoints for them: the table `original` of the table file `lkst`.
 const ORIGINAL: &[&str] = &[
     // Processes.
     "sched:sched_switch",
@@ -122,7 +122,7 @@ pub(crate) struct Set {
     has: fn(class: &str, event: &str) -> bool,
 }
 
-/// What a build is recorded with.
+/// Sets of events that a build is recorded with.
 pub(crate) const SETS: &[Set] = &[
     Set {
         name: "all",
@@ -136,7 +136,7 @@ pub(crate) const SETS: &[Set] = &[
     },
     Set {
         name: "original",
-        about: "what LKST told of, a tracepoint or two for each; locks masked",
+        about: "the events of LKST, a tracepoint or two for each; locks masked",
         has: |_, event| ORIGINAL.contains(&event) || ORIGINAL.contains(&group(event)),
     },
 ];

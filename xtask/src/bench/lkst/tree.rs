@@ -19,7 +19,7 @@ const PACKAGE: &str = "linux-source-6.12";
 /// Where it puts the source.
 const TARBALL: &str = "usr/src/linux-source-6.12.tar.xz";
 
-/// What building it takes; the tiny configuration is for 32-bit x86 and needs neither objtool's nor the signer's libraries.
+/// Programs that building it takes; the tiny configuration is for 32-bit x86 and needs neither objtool's nor the signer's libraries.
 const BUILDERS: &[install::Need] = &[
     ("make", "make"),
     ("gcc", "gcc"),
@@ -74,7 +74,7 @@ impl Tree {
             .arg("-a")
             .arg(&self.prepared)
             .arg(&self.objects))?;
-        // What was written must not be written back while the next build is measured.
+        // Written files must not be written back while the next build is measured.
         run(&mut Command::new("sync"))
     }
 

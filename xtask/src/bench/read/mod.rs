@@ -141,7 +141,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// What else is worth comparing, without a promise: a reader and a peer of it.
+/// Other comparisons, without a promise: a reader and a peer of it.
 const BESIDE: [(&str, &str); 6] = [
     ("kestrel print --format json", SCRIPT),
     ("kestrel print --format csv", SCRIPT),
@@ -187,7 +187,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// How many times the processor time of one reader a peer takes for an event; none where it was not measured.
+/// Factor between a peer's processor time for an event and that of one reader; none where it was not measured.
 fn times(figures: &Figures, peer: &str, measured: &[(&Row, Figures)]) -> Option<f64> {
     let (_, peer) = measured.iter().find(|(row, _)| row.name == peer)?;
     Some(peer.cpu.best / figures.cpu.best)
@@ -217,14 +217,14 @@ fn print(measured: &[(&Row, Figures)], recordings: &Recordings) {
         "", "cpu", "median", "clock", "median", "MiB"
     );
     for (row, figures) in measured {
-        let told = row.promises.iter().filter_map(|(at_least, peer)| {
+        let comparisons = row.promises.iter().filter_map(|(at_least, peer)| {
             let times = times(figures, peer, measured)?;
             Some(format!("{times:.1} times {peer} (promised {at_least})"))
         });
         let beside = BESIDE.iter().filter(|(name, _)| *name == row.name);
         let beside = beside
             .filter_map(|(_, peer)| Some(format!("{:.1} times {peer}", times(figures, peer, measured)?)));
-        let told: Vec<String> = told.chain(beside).collect();
+        let comparisons: Vec<String> = comparisons.chain(beside).collect();
         println!(
             "{:<28} {:>8.1} {:>8.1}   {:>8.1} {:>8.1}   {:>6.1}   {}",
             row.name,
@@ -233,7 +233,7 @@ fn print(measured: &[(&Row, Figures)], recordings: &Recordings) {
             figures.clock.best,
             figures.clock.median,
             figures.memory_mib,
-            told.join(", ")
+            comparisons.join(", ")
         );
     }
 }

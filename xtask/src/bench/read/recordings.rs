@@ -16,7 +16,7 @@ use crate::{
 
 use super::load;
 
-/// What readers are measured with, beside the tracers.
+/// Readers that are measured, beside the tracers.
 const READERS: &[Need] = &[("trace-cmd", "trace-cmd"), ("time", "time"), ("bash", "bash")];
 
 /// The recorder of a recording.
@@ -36,7 +36,7 @@ pub(super) struct Recordings {
     path: OsString,
     /// By recorder.
     events: [u64; LINES.len()],
-    /// What goes when this goes.
+    /// The directory of the recordings, removed with this.
     _scratch: tempfile::TempDir,
 }
 
@@ -56,8 +56,8 @@ const LINES: [(Recorder, &str); 4] = [
     ),
     (
         Recorder::Perf,
-        "perf record -m 64M -e raw_syscalls:sys_enter,raw_syscalls:sys_exit -o perf.data -- LOAD > /dev/null 2> told \
-         && grep -o '[0-9]* samples' told | cut -d' ' -f1",
+        "perf record -m 64M -e raw_syscalls:sys_enter,raw_syscalls:sys_exit -o perf.data -- LOAD > /dev/null 2> stdout \
+         && grep -o '[0-9]* samples' stdout | cut -d' ' -f1",
     ),
     // `trace-cmd record` wants function tracing, which not every machine lets it have; what it does is this, with trace-cmd itself making the file.
     // The load's own ring has room for all of ten million events where there is a GiB: a busy machine gives `cat` no time to empty it.
@@ -132,9 +132,12 @@ impl Recordings {
             .context("run bash")?;
         let errors = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{line}: {}: {errors}", output.status);
-        let told = String::from_utf8_lossy(&output.stdout);
-        let events = told.split_whitespace().last().and_then(|word| word.parse().ok());
-        let events = events.with_context(|| format!("{line}: a number of events in {told:?}: {errors}"))?;
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let events = stdout
+            .split_whitespace()
+            .last()
+            .and_then(|word| word.parse().ok());
+        let events = events.with_context(|| format!("{line}: a number of events in {stdout:?}: {errors}"))?;
         fs::write(&note, format!("{events}\n"))?;
         Ok(events)
     }
@@ -149,7 +152,7 @@ impl Recordings {
         &self.path
     }
 
-    /// How many events one has.
+    /// Number of events of a recording.
     pub(super) fn events(&self, recorder: Recorder) -> u64 {
         self.events[recorder as usize]
     }

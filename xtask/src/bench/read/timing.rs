@@ -6,18 +6,18 @@ use anyhow::{Context, Result, ensure};
 
 use super::recordings::Recordings;
 
-/// What a command took once.
+/// Time and memory of a command, once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spent {
     /// Seconds of processor time, of all its threads, in user space and in the kernel.
     cpu_s: f64,
-    /// Seconds until it ended.
+    /// Seconds of the clock until it ended.
     clock_s: f64,
     /// The most memory that it had, KiB.
     memory_kib: f64,
 }
 
-/// What an event took, over several rounds.
+/// Times of an event, over several rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figures {
     /// ns of processor time.
@@ -28,7 +28,7 @@ pub(super) struct Figures {
     pub(super) memory_mib: f64,
 }
 
-/// The best round and the one in the middle.
+/// The best round and the median one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) best: f64,
@@ -50,13 +50,13 @@ pub(super) fn run(line: &str, recordings: &Recordings) -> Result<Spent> {
         .context("run bash")?;
     let errors = std::fs::read_to_string(recordings.folder().join("errors")).unwrap_or_default();
     ensure!(output.status.success(), "{line}: {}: {errors}", output.status);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    parse(&told, &errors).with_context(|| format!("{line}: times in {told:?} and memory in {errors:?}"))
+    let times = String::from_utf8_lossy(&output.stderr).into_owned();
+    parse(&times, &errors).with_context(|| format!("{line}: times in {times:?} and memory in {errors:?}"))
 }
 
-/// Reads what the shell says of time, and what GNU time says of memory in its last line.
-fn parse(told: &str, errors: &str) -> Option<Spent> {
-    let mut numbers = told.split_whitespace().map(str::parse::<f64>);
+/// Parses the shell's times, and GNU time's memory in its last line.
+fn parse(times: &str, errors: &str) -> Option<Spent> {
+    let mut numbers = times.split_whitespace().map(str::parse::<f64>);
     let (clock_s, user, system) = (
         numbers.next()?.ok()?,
         numbers.next()?.ok()?,
@@ -70,7 +70,7 @@ fn parse(told: &str, errors: &str) -> Option<Spent> {
 }
 
 impl Figures {
-    /// The figures of several rounds over so many events.
+    /// The figures of several rounds over this number of events.
     pub(super) fn of(spent: &[Spent], events: u64) -> Self {
         let pair = |seconds: fn(&Spent) -> f64| {
             let mut all: Vec<f64> = spent.iter().map(seconds).collect();
@@ -103,7 +103,7 @@ mod tests {
             "1.000 0.800 0.100\n",
             "9.000 3.000 1.000\n",
         ];
-        let spent = rounds.map(|told| parse(told, "a warning\n10240\n").unwrap());
+        let spent = rounds.map(|times| parse(times, "a warning\n10240\n").unwrap());
         let figures = Figures::of(&spent, 1_000_000);
         let near = |a: f64, b: f64| (a - b).abs() < 1e-6;
         assert!(

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A module's place in its crate: `["buffer", "ring"]`.
 pub(super) type Module = Vec<String>;
 
-/// What each module imports from which others.
+/// Imports: for each module the modules that it imports from.
 pub(super) type Imports = BTreeMap<Module, BTreeSet<Module>>;
 
 /// A file's text as imports are found in it: without comments, strings and tests, and without its `use` lines, which stand apart.
