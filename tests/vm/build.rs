@@ -196,20 +196,20 @@ fn fenced(text: &str) -> Vec<(usize, String)> {
     let mut inside = false;
     for (number, line) in text.lines().enumerate() {
         let line = line.trim_start();
-        let Some(said) = line.strip_prefix("//!").or_else(|| line.strip_prefix("///")) else {
+        let Some(doc) = line.strip_prefix("//!").or_else(|| line.strip_prefix("///")) else {
             inside = false;
             continue;
         };
-        let said = said.strip_prefix(' ').unwrap_or(said);
-        match said.strip_prefix("```") {
+        let doc = doc.strip_prefix(' ').unwrap_or(doc);
+        match doc.strip_prefix("```") {
             Some("" | "no_run") if !inside => {
                 inside = true;
                 all.push((number + 1, String::new()));
             }
             Some(_) => inside = false,
             None if inside => {
-                // What is not shown is compiled all the same.
-                let code = said.strip_prefix("# ").unwrap_or(said);
+                // Hidden lines of an example are compiled all the same.
+                let code = doc.strip_prefix("# ").unwrap_or(doc);
                 if let Some((_, text)) = all.last_mut() {
                     text.push_str(code);
                     text.push('\n');

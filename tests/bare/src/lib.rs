@@ -97,7 +97,7 @@ fn values_of_callbacks_are_freed_exactly_once() {
         }
         is_over.store(true, Ordering::Relaxed);
     });
-    // Nobody is inside any more.
+    // No reader is inside any more.
     drop(often::register(|_| (), 0));
     assert_eq!(ALIVE.load(Ordering::SeqCst), 0);
 }

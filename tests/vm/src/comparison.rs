@@ -49,7 +49,7 @@ fn by_thread<'a>(records: &'a [Record], window: &RangeInclusive<u64>) -> Runs<'a
     runs
 }
 
-/// How far ahead the other side is searched for an equal record.
+/// Number of records of the other side that are searched for an equal one.
 const AHEAD: usize = 40;
 
 /// The same for one that is older than what comes next there: of the two programs that see an event one may be interrupted, and the other not.
@@ -65,7 +65,7 @@ fn compare_runs(left: &[&Record], right: &[&Record], into: &mut Comparison) {
             (l, r, begun) = (l + 1, r + 1, true);
             continue;
         }
-        // What is older lacks in the other one: an equal one farther on is another event of a thread that does the same again and again.
+        // The older record is absent in the other recording: an equal one farther on is another event of a thread that does the same again and again.
         let older = left[l].time < right[r].time;
         let (few, many) = (1..NESTED, 1..AHEAD);
         let (ahead_in_left, ahead_in_right) = if older { (many, few) } else { (few, many) };

@@ -27,7 +27,7 @@ pub const TRACEFS: &str = "/sys/kernel/tracing";
 /// Where bpffs is mounted in a guest.
 pub const BPFFS: &str = "/sys/fs/bpf";
 
-/// What a program left behind.
+/// Output and status of a program that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     /// Exit status; `None` when a signal ended it.
@@ -91,7 +91,7 @@ pub fn shell(line: &str) -> Run {
     run("sh", &["-c", line])
 }
 
-/// What `uname -r` says.
+/// The kernel's release, as `uname -r` prints it.
 ///
 /// # Panics
 /// Without /proc.
@@ -216,7 +216,7 @@ fn is_open_in(comm: &str, path: &str) -> bool {
     named.any(|folder| links(folder).any(is_it))
 }
 
-/// How long tests wait for what must come: less than a test may take, so that what is missing is told.
+/// Time for which tests wait: less than a test may take, so that a missing event is reported.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Makes exactly `count` getppid system calls.

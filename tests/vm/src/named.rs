@@ -15,7 +15,7 @@ pub fn listed() -> Vec<Value> {
         .collect()
 }
 
-/// One of them, by its name.
+/// One of the probes, by its name.
 ///
 /// # Panics
 /// When it is not so.

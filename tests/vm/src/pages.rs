@@ -16,7 +16,7 @@ include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
 /// How a line is run that is not run as it stands to its end, which is 0.
 enum RunMode {
-    /// Not at all.
+    /// The line is not run.
     Skip,
     /// With this in the place of that.
     With(&'static str, &'static str),
@@ -28,11 +28,11 @@ enum RunMode {
     Beside(&'static str),
     /// Ends what runs beside.
     Kill,
-    /// It ends with this code.
+    /// The line ends with this code.
     Fails(i32),
 }
 
-/// How long a line may take, in a guest whose processors are emulated.
+/// Longest time of a line, in a guest whose processors are emulated.
 const LIMIT: Duration = Duration::from_secs(200);
 
 /// The pages that have command lines.
@@ -48,7 +48,7 @@ pub struct Page {
     name: &'static str,
     text: &'static str,
     folder: PathBuf,
-    /// How many lines were run.
+    /// Number of lines that were run.
     ran: Cell<u32>,
 }
 
@@ -186,7 +186,7 @@ impl Page {
                 Some((.., RunMode::Until(word), _)) => {
                     let child = self.start(&format!("exec {line}"));
                     crate::until(&format!("{place}: `{word}` said by {line}"), || {
-                        let (out, err) = self.said();
+                        let (out, err) = self.messages();
                         out.contains(word) || err.contains(word)
                     });
                     interrupt(&child);
@@ -245,8 +245,8 @@ impl Page {
         self.folder.join(format!(".{}.{name}", self.ran.get()))
     }
 
-    /// What it has said.
-    fn said(&self) -> (String, String) {
+    /// Output of the program.
+    fn messages(&self) -> (String, String) {
         let read =
             |name| String::from_utf8_lossy(&fs::read(self.path(name)).unwrap_or_default()).into_owned();
         (read("out"), read("err"))
@@ -263,13 +263,13 @@ impl Page {
                     let _ = child.kill();
                     panic!(
                         "{place}: after {LIMIT:?} it still runs: {line}\n{:?}",
-                        self.said()
+                        self.messages()
                     )
                 }
                 Err(error) => panic!("{place}: wait for {line}: {error}"),
             }
         };
-        let (out, err) = self.said();
+        let (out, err) = self.messages();
         assert_eq!(status.code(), Some(code), "{place}: {line}\n{out}{err}");
         assert!(!err.contains("panicked"), "{place}: {line}\n{err}");
     }
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_what_follows_a_prompt() {
+    fn commands_follow_a_prompt() {
         let text = "words\n\n    # kestrel a \\\n        -- b\n    kestrel: what it says\n\n```text\n$ kestrel c\n# not Markdown\n```\n\nor\n\n    kestrel d   # e\n    table f\n";
         let found: Vec<String> = commands(text)
             .into_iter()

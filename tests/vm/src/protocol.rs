@@ -14,7 +14,7 @@ pub const PORT: &str = "kestrel.agent";
 /// The longest JSON part accepted, in bytes; longer ones mean that the two sides have lost step.
 const LONGEST: u32 = 1 << 20;
 
-/// What the host asks of the agent.
+/// A request of the host to the agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Request {
     /// Write the `size` raw bytes that follow to `path` with these permission bits. Answer: `Done`.
@@ -52,7 +52,7 @@ pub enum Request {
     Panic,
 }
 
-/// What the agent answers.
+/// A reply of the agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Reply {
     /// The guest is up; sent once per boot.
@@ -61,7 +61,7 @@ pub enum Reply {
     Done,
     /// The request failed; the agent goes on.
     Failed {
-        /// What was attempted and what the kernel said.
+        /// The attempt, and the kernel's error.
         what: String,
     },
     /// A piece of a running program's output: `size` raw bytes follow.
@@ -73,7 +73,7 @@ pub enum Reply {
     },
     /// The program ended.
     Exited {
-        /// Its exit status, unless a signal ended it.
+        /// Exit status of the program, unless a signal ended it.
         code: Option<i32>,
         /// The signal that ended it.
         signal: Option<i32>,
@@ -108,7 +108,7 @@ pub enum Stream {
 /// Writes a message and the raw bytes that belong to it in one write.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn send<T: Serialize>(to: &mut impl Write, message: &T, payload: &[u8]) -> io::Result<()> {
     let json = serde_json::to_vec(message)?;
     let length = u32::try_from(json.len()).unwrap_or(u32::MAX);
@@ -127,7 +127,7 @@ pub fn send<T: Serialize>(to: &mut impl Write, message: &T, payload: &[u8]) -> i
 /// Reads a message; the raw bytes that it announces are the caller's to read.
 ///
 /// # Errors
-/// Those of the reader; `InvalidData` for a length or JSON that cannot be right.
+/// Errors of the reader; `InvalidData` for a length or JSON that cannot be right.
 pub fn receive<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<T> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;

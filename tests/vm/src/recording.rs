@@ -21,7 +21,7 @@ pub struct Record {
     pub cpu: u64,
     /// The thread that ran there.
     pub tid: u64,
-    /// Its process.
+    /// Process of the event.
     pub pid: u64,
     /// The event's name.
     pub event: String,
@@ -104,7 +104,7 @@ pub fn record(line: &str) -> Record {
     }
 }
 
-/// What a recorder said at its end.
+/// Counts that a recorder reported at its end.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     /// Events written.
@@ -122,7 +122,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// How many records one recording may lack that another one has, of so many in both. What is hidden is told, by kernels that count it all. Elsewhere
+    /// Number of records that one recording may lack and another one has, of so many in both. Hidden ones are reported by kernels that count them all. Elsewhere
     /// one interrupt that comes while a program runs hides all that it brings about, and what it brings about may be a batch of RCU's callbacks.
     #[must_use]
     pub fn may_lack(&self, equal: usize) -> usize {
@@ -134,7 +134,7 @@ impl Counts {
         2 + share + self.missed as usize
     }
 
-    /// Whether `kept` records of `true_count` events are all, or what is missing was told: kernels of 7.x run the programs of
+    /// Whether `kept` records of `true_count` events are all, or the missing ones were reported: kernels of 7.x run the programs of
     /// tracepoints with preemption on, and skip (and count) a program's hits on a CPU on which it was preempted. Those of other
     /// processes are in that count, too, so it is only a bound.
     #[must_use]
@@ -151,10 +151,10 @@ pub const MISSED: [&str; 2] = [" were missed", " was missed"];
 /// # Panics
 /// When they are not there.
 #[must_use]
-pub fn counts(said: &str) -> Counts {
+pub fn counts(messages: &str) -> Counts {
     let mut counts = Counts::default();
     let mut found = false;
-    for line in said.lines() {
+    for line in messages.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let after = |word: &str| {
             let at = words.iter().position(|w| *w == word)?;
@@ -171,10 +171,10 @@ pub fn counts(said: &str) -> Counts {
             counts.each.insert((words[0].to_owned(), cpu), (lost, over));
         }
     }
-    counts.missed = missed(said);
+    counts.missed = missed(messages);
     // Not that perf hides formatted tracepoints from each other at the ends of interrupts, which is said of every kernel and rare.
-    counts.uncounted = said.contains("not all missed hits are counted: this kernel");
-    assert!(found, "a recorder tells its counts:\n{said}");
+    counts.uncounted = messages.contains("not all missed hits are counted: this kernel");
+    assert!(found, "a recorder prints its counts:\n{messages}");
     counts
 }
 
@@ -189,9 +189,9 @@ pub fn count(line: &str) -> Option<u64> {
 
 /// Hits that the kernel did not bring to a program, by what a command said at its end.
 #[must_use]
-pub fn missed(said: &str) -> u64 {
-    let about = |line: &&str| MISSED.iter().any(|said| line.contains(said));
-    let lines = said.lines().filter(about);
+pub fn missed(messages: &str) -> u64 {
+    let about = |line: &&str| MISSED.iter().any(|messages| line.contains(messages));
+    let lines = messages.lines().filter(about);
     lines
         .filter_map(|line| number(line.split_whitespace().next()?))
         .sum()
@@ -202,7 +202,7 @@ fn number(word: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// Records the events while a command runs, and nobody else's.
+/// Records the events of a command while it runs, and no other process's.
 ///
 /// # Panics
 /// When the recorder fails.
@@ -234,8 +234,8 @@ fn place(options: &[&str], command: &[&str]) -> String {
 #[derive(Debug)]
 pub struct Recorder {
     child: Child,
-    said: PathBuf,
-    /// Its trace.
+    messages: PathBuf,
+    /// Directory of the trace.
     pub directory: String,
 }
 
@@ -259,9 +259,9 @@ impl Recorder {
     pub fn spawn<S: AsRef<OsStr>>(name: &str, options: &[S]) -> Self {
         let _ = fs::remove_dir_all(format!("/tmp/{name}.trace"));
         let directory = format!("/tmp/{name}.trace");
-        let said = PathBuf::from(format!("/tmp/{name}.said"));
-        let Ok(file) = fs::File::create(&said) else {
-            panic!("cannot create {}", said.display())
+        let messages = PathBuf::from(format!("/tmp/{name}.said"));
+        let Ok(file) = fs::File::create(&messages) else {
+            panic!("cannot create {}", messages.display())
         };
         let child = Command::new("kestrel")
             .args(["record", "-v", "-o", &directory])
@@ -274,7 +274,7 @@ impl Recorder {
         };
         Self {
             child,
-            said,
+            messages,
             directory,
         }
     }
@@ -285,35 +285,39 @@ impl Recorder {
     /// When it does not come so far.
     pub fn wait_until_attached(&mut self) {
         let end = Instant::now() + PATIENCE;
-        while !self.said().contains("\nrecording into ") {
+        while !self.messages().contains("\nrecording into ") {
             if let Ok(Some(status)) = self.child.try_wait() {
-                panic!("kestrel ended with {status}: {}", self.said());
+                panic!("kestrel ended with {status}: {}", self.messages());
             }
-            assert!(Instant::now() < end, "kestrel does not record: {}", self.said());
+            assert!(
+                Instant::now() < end,
+                "kestrel does not record: {}",
+                self.messages()
+            );
             thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// What it has said so far, without its plan.
+    /// Messages of the recorder so far, without its plan.
     #[must_use]
-    pub fn said(&self) -> String {
-        let said = fs::read_to_string(&self.said).unwrap_or_default();
-        match said.find("\nattached ") {
-            Some(after) => said[after + 1..].to_owned(),
-            None => said,
+    pub fn messages(&self) -> String {
+        let messages = fs::read_to_string(&self.messages).unwrap_or_default();
+        match messages.find("\nattached ") {
+            Some(after) => messages[after + 1..].to_owned(),
+            None => messages,
         }
     }
 
-    /// Its plan, as it says it before it attaches anything.
+    /// Plan of the recorder, as it prints it before it attaches anything.
     ///
     /// # Panics
     /// When it has not said that it attached anything yet.
     #[must_use]
     pub fn plan(&self) -> String {
-        let said = fs::read_to_string(&self.said).unwrap_or_default();
-        match said.split_once("\nattached ") {
+        let messages = fs::read_to_string(&self.messages).unwrap_or_default();
+        match messages.split_once("\nattached ") {
             Some((plan, _)) => plan.to_owned(),
-            None => panic!("nothing is attached: {said}"),
+            None => panic!("nothing is attached: {messages}"),
         }
     }
 
@@ -328,7 +332,7 @@ impl Recorder {
     fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
         if let Err(error) = rustix::process::kill_process(pid, signal) {
-            panic!("kestrel is gone: {error}: {}", self.said());
+            panic!("kestrel is gone: {error}: {}", self.messages());
         }
     }
 
@@ -366,7 +370,7 @@ impl Recorder {
     /// When it is gone already.
     pub fn kill(&mut self) {
         if let Err(error) = self.child.kill() {
-            panic!("kestrel is gone: {error}: {}", self.said());
+            panic!("kestrel is gone: {error}: {}", self.messages());
         }
     }
 
@@ -380,7 +384,7 @@ impl Recorder {
             Ok(status) => Run {
                 code: status.code(),
                 out: String::new(),
-                err: self.said(),
+                err: self.messages(),
             },
             Err(error) => panic!("wait for kestrel: {error}"),
         }
@@ -402,9 +406,9 @@ impl Recorder {
     /// When it did not end well.
     #[must_use]
     pub fn stop_interrupted(self) -> (Vec<Record>, Counts, String) {
-        let (all, counts, said) = self.end(&[]);
-        assert_eq!(all.len() as u64, counts.recorded, "{said}");
-        (all, counts, said)
+        let (all, counts, messages) = self.end(&[]);
+        assert_eq!(all.len() as u64, counts.recorded, "{messages}");
+        (all, counts, messages)
     }
 
     /// The same, of what was recorded since a time of the monotonic clock: where another recorder begins later, what came before is compared with
@@ -415,9 +419,9 @@ impl Recorder {
     #[must_use]
     pub fn stop_interrupted_since(self, time: Duration) -> (Vec<Record>, Counts, String) {
         let since = format!("@{}.{:09}", time.as_secs(), time.subsec_nanos());
-        let (all, counts, said) = self.end(&["--from", &since]);
-        assert!(all.len() as u64 <= counts.recorded, "{said}");
-        (all, counts, said)
+        let (all, counts, messages) = self.end(&["--from", &since]);
+        assert!(all.len() as u64 <= counts.recorded, "{messages}");
+        (all, counts, messages)
     }
 
     fn end(self, options: &[&str]) -> (Vec<Record>, Counts, String) {

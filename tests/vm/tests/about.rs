@@ -135,10 +135,10 @@ fn a_command_and_its_children() {
     let more = ["-e", "sched:sched_process_exec", "--", "sh", LOAD];
     let own = Recorder::start("about-command", &events(&more));
     let ended = own.directory.clone();
-    let said = own.wait();
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let printed = own.wait();
+    assert_eq!(printed.code, Some(0), "{}", printed.err);
     let own = vm_tests::recording::records(&ended);
-    let own_counts = vm_tests::recording::counts(&said.err);
+    let own_counts = vm_tests::recording::counts(&printed.err);
     let (all, counts, _) = recorder.stop();
     let root = own
         .iter()
@@ -158,13 +158,13 @@ fn a_command_and_its_children() {
 }
 
 #[test]
-fn only_what_a_process_does_itself() {
+fn only_a_processs_own_events() {
     fs::write(LOAD, SCRIPT).unwrap();
     let pid = std::process::id();
     let own = Recorder::start("about-strict", &events(&["-p", &pid.to_string(), "--only-own"]));
     bustle();
-    let (own, counts, said) = own.stop();
-    assert!(counts.recorded > 100, "{said}");
+    let (own, counts, printed) = own.stop();
+    assert!(counts.recorded > 100, "{printed}");
     let stranger = own.iter().find(|record| record.pid != u64::from(pid));
     assert_eq!(stranger, None);
 }
@@ -187,7 +187,7 @@ fn signals_to_a_process_by_its_name_are_about_it() {
     }
     target.kill().unwrap();
     let ended = recorder.directory.clone();
-    let said = recorder.wait();
+    let printed = recorder.wait();
     target.wait().unwrap();
     let records = vm_tests::recording::records(&ended);
     let pid = i64::from(target.id());
@@ -196,8 +196,8 @@ fn signals_to_a_process_by_its_name_are_about_it() {
         .find(|record| record.number("pid") != pid && record.pid as i64 != pid);
     assert_eq!(strangers, None);
     let sent = records.iter().filter(|record| record.number("pid") == pid);
-    let counts = vm_tests::recording::counts(&said.err);
-    assert!(counts.explain(sent.count(), 21), "{}\n{records:?}", said.err);
+    let counts = vm_tests::recording::counts(&printed.err);
+    assert!(counts.explain(sent.count(), 21), "{}\n{records:?}", printed.err);
     fs::remove_file("/tmp/about.ready").unwrap();
 }
 
@@ -218,8 +218,8 @@ fn questions_about_a_recording_of_targets_are_about_these() {
         "sched:sched_wakeup_new",
     ];
     let command = ["--", "sh", LOAD];
-    let said = kestrel(&[&arguments[..], &command].concat());
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let printed = kestrel(&[&arguments[..], &command].concat());
+    assert_eq!(printed.code, Some(0), "{}", printed.err);
     let names = |text: &str, end: char| -> BTreeSet<String> {
         let lines = text.lines().filter(|line| !line.trim().is_empty());
         lines

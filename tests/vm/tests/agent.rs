@@ -1,4 +1,4 @@
-//! What handlers ask of user space: told once and in order, also when nobody listened at first; commands run as one user, with limits.
+//! Requests of handlers to user space: delivered once and in order, also when there was no agent at first; commands run as one user, with limits.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use kestrel::kernel::Host;
@@ -57,28 +57,28 @@ fn users() {
 }
 
 #[test]
-fn messages_wait_for_whoever_listens() {
+fn messages_wait_for_an_agent() {
     // Tests share a guest.
     let _not_there = std::fs::remove_file("/tmp/ran");
     let _session = Session::start(TABLE);
     shell("calls getppid 40").success();
-    let said = kestrel(&["agent", "--once"]).success();
-    let lines: Vec<&str> = said
+    let messages = kestrel(&["agent", "--once"]).success();
+    let lines: Vec<&str> = messages
         .lines()
         .filter(|l| l.contains("asked for its parent"))
         .collect();
-    assert!(explained(lines.len(), 40), "{said}");
-    assert!(lines[0].contains("comm=calls times=7"), "{said}");
+    assert!(explained(lines.len(), 40), "{messages}");
+    assert!(lines[0].contains("comm=calls times=7"), "{messages}");
     let times: Vec<&str> = lines.iter().map(|l| l.split(' ').next().unwrap()).collect();
-    assert!(times.is_sorted(), "{said}");
-    // What was told is not told again; what comes later is.
+    assert!(times.is_sorted(), "{messages}");
+    // A delivered message is not delivered again; later ones are.
     assert_eq!(kestrel(&["agent", "--once"]).success(), "");
     shell("calls getppid 3").success();
-    let said = kestrel(&["agent", "--once", "--format", "json"]).success();
-    let told = said
+    let messages = kestrel(&["agent", "--once", "--format", "json"]).success();
+    let delivered = messages
         .lines()
         .filter(|l| l.contains("\"notify\":\"asked for its parent\""));
-    assert!(explained(told.count(), 3), "{said}");
+    assert!(explained(delivered.count(), 3), "{messages}");
     assert!(
         !std::path::Path::new("/tmp/ran").exists(),
         "nobody allowed commands"
@@ -112,9 +112,9 @@ fn output_of_exec_commands_does_not_interleave_with_json() {
         shell("calls getppid 1").success();
         let now = kestrel(&["agent", "--once", "--user", "ops", "--format", "json"]);
         assert_eq!(now.code, Some(0), "{}", now.err);
-        let told = now.out.contains("\"exec\"");
+        let delivered = now.out.contains("\"exec\"");
         run = Some(now);
-        told
+        delivered
     });
     let run = run.unwrap();
     assert!(run.err.contains("HELLO"), "{}", run.err);
@@ -242,9 +242,9 @@ fn probes(file: &str) -> String {
 #[test]
 fn an_agent_that_is_killed_loses_nothing() {
     let _session = Session::start(TABLE);
-    let mut told = 0;
+    let mut delivered = 0;
     for round in 0u64..5 {
-        let out = std::fs::File::create("/tmp/told").unwrap();
+        let out = std::fs::File::create("/tmp/delivered").unwrap();
         let mut agent = std::process::Command::new("kestrel")
             .arg("agent")
             .stdout(out)
@@ -255,21 +255,24 @@ fn an_agent_that_is_killed_loses_nothing() {
         std::thread::sleep(Duration::from_millis(10 * round));
         agent.kill().unwrap();
         agent.wait().unwrap();
-        let text = std::fs::read_to_string("/tmp/told").unwrap();
-        told += text.matches("asked for its parent").count();
+        let text = std::fs::read_to_string("/tmp/delivered").unwrap();
+        delivered += text.matches("asked for its parent").count();
     }
-    told += kestrel(&["agent", "--once"])
+    delivered += kestrel(&["agent", "--once"])
         .success()
         .matches("asked for its parent")
         .count();
-    // What it was acting on when it was killed may be told twice: once for each that was killed.
-    assert!(told <= 255 && explained(told.min(250), 250), "{told} of 250");
+    // A message that it was acting on when it was killed may be delivered twice: one for each agent that was killed.
+    assert!(
+        delivered <= 255 && explained(delivered.min(250), 250),
+        "{delivered} of 250"
+    );
 }
 
 #[test]
 fn an_agent_learns_of_tables_that_are_loaded() {
     let _session = Session::start(TABLE);
-    let out = std::fs::File::create("/tmp/told").unwrap();
+    let out = std::fs::File::create("/tmp/delivered").unwrap();
     let mut agent = std::process::Command::new("kestrel")
         .arg("agent")
         .stdout(out)
@@ -279,7 +282,7 @@ fn an_agent_learns_of_tables_that_are_loaded() {
     let ask_until_told = |words: &str| {
         until(words, || {
             shell("calls getppid 2").success();
-            std::fs::read_to_string("/tmp/told").unwrap().contains(words)
+            std::fs::read_to_string("/tmp/delivered").unwrap().contains(words)
         });
     };
     ask_until_told("asked for its parent");
@@ -294,7 +297,7 @@ fn an_agent_learns_of_tables_that_are_loaded() {
 }
 
 #[test]
-fn a_check_says_what_is_missing() {
+fn a_check_names_missing_things() {
     users();
     let text = TABLE.replace("notify(", "exec(\"/tmp/nothing-here --now\"); notify(");
     let _session = Session::start(&text);
@@ -330,8 +333,11 @@ fn a_check_says_what_is_missing() {
     assert!(!std::path::Path::new("/nowhere").exists());
     // Nothing was acknowledged.
     shell("calls getppid 1").success();
-    let said = kestrel(&["agent", "--once"]).success();
-    assert!(said.contains("asked for its parent") || explained(0, 1), "{said}");
+    let messages = kestrel(&["agent", "--once"]).success();
+    assert!(
+        messages.contains("asked for its parent") || explained(0, 1),
+        "{messages}"
+    );
 }
 
 #[test]
@@ -340,7 +346,7 @@ fn files_that_others_may_write_or_exchange_ask_for_nothing() {
     shell("mkdir -p /tmp/above/there; chmod 755 /tmp /tmp/above /tmp/above/there").success();
     std::fs::write(file, TABLE).unwrap();
     let (others, owner) = ("others than its owner may write it", "belongs to another user");
-    for (change, undo, said) in [
+    for (change, undo, messages) in [
         ("chmod 666 FILE", "chmod 644 FILE", others),
         ("chmod 664 FILE", "chmod 644 FILE", others),
         ("chown 65534 FILE", "chown 0 FILE", owner),
@@ -352,23 +358,23 @@ fn files_that_others_may_write_or_exchange_ask_for_nothing() {
         shell(&change.replace("FILE", file)).success();
         let run = kestrel(&["start", file]);
         assert_eq!(run.code, Some(2), "{change}: {}", run.err);
-        assert!(run.err.contains(said), "{change}: {}", run.err);
+        assert!(run.err.contains(messages), "{change}: {}", run.err);
         assert_ne!(kestrel(&["status"]).code, Some(0), "{change}");
         shell(&undo.replace("FILE", file)).success();
     }
-    // Where nobody can take another's file away, a directory for all is right.
+    // Where no user can remove another's file, a directory for all is right.
     shell("chmod 1777 /tmp/above").success();
     kestrel(&["start", file]).success();
     kestrel(&["stop"]).success();
     std::fs::remove_dir_all("/tmp/above").unwrap();
 }
 
-/// A command that takes its place for good keeps no message waiting; what was lost is told once, with its reason; lines come in the order of time.
+/// A command that takes its place for good keeps no message waiting; losses are reported once, with their reason; lines come in the order of time.
 #[test]
-fn messages_do_not_wait_behind_commands_and_losses_are_told_once() {
+fn messages_do_not_wait_behind_commands_and_losses_are_reported_once() {
     users();
     let _session = Session::start(&TABLE.replace("echo", "sleep 10000; echo"));
-    let out = std::fs::File::create("/tmp/told").unwrap();
+    let out = std::fs::File::create("/tmp/delivered").unwrap();
     let mut agent = std::process::Command::new("kestrel")
         .args(["agent", "--user", "ops", "--jobs", "1", "--burst", "100000"])
         .stdout(out)
@@ -379,20 +385,24 @@ fn messages_do_not_wait_behind_commands_and_losses_are_told_once() {
     until("the first command", || {
         shell("calls getppid 1").success();
         calls += 1;
-        std::fs::read_to_string("/tmp/told").unwrap().contains("exec ")
+        std::fs::read_to_string("/tmp/delivered")
+            .unwrap()
+            .contains("exec ")
     });
-    let told = || std::fs::read_to_string("/tmp/told").unwrap();
-    let notes = || told().matches("asked for its parent").count();
+    let delivered = || std::fs::read_to_string("/tmp/delivered").unwrap();
+    let notes = || delivered().matches("asked for its parent").count();
     shell("calls getppid 100 & calls getppid 100 & wait").success();
     until("all messages", || explained(notes(), calls + 200));
     agent.kill().unwrap();
     agent.wait().unwrap();
-    let told = told();
-    let lines = told.lines().filter(|line| line.contains("asked for its parent"));
+    let delivered = delivered();
+    let lines = delivered
+        .lines()
+        .filter(|line| line.contains("asked for its parent"));
     let times: Vec<f64> = lines
         .map(|line| line.split(' ').next().unwrap().parse().unwrap())
         .collect();
-    assert!(times.is_sorted(), "{told}");
+    assert!(times.is_sorted(), "{delivered}");
     shell("calls getppid 5000").success();
     let first = kestrel(&["agent", "--once"]);
     assert!(
@@ -452,7 +462,7 @@ table main {
     assert!(kept > 0 && explained(kept, calls), "{kept} of {calls}");
     let mode = shell("stat -c %a /tmp/kept/dumps").success();
     assert_eq!(mode.trim(), "700");
-    // Without --dumps it is told, and nothing is written.
+    // Without --dumps the message is shown, and nothing is written.
     until("a message", || {
         shell("calls getppid 1").success();
         kestrel(&["agent", "--once"]).success().contains("dump 10s")
@@ -516,10 +526,10 @@ fn foreground_record_and_trace_perform_notify_and_exec() {
             &[]
         };
         let out = with(verb, own);
-        let told = out.lines().filter(|line| {
+        let delivered = out.lines().filter(|line| {
             line.contains("asked for its parent (syscalls:sys_enter_getppid who=calls times=7)")
         });
-        assert_eq!(told.count(), 3, "{verb}: {out}");
+        assert_eq!(delivered.count(), 3, "{verb}: {out}");
         assert_eq!(ran(), "", "no user was named");
         let out = with(verb, &[own, &["--user", "ops"]].concat());
         assert_eq!(
@@ -571,7 +581,7 @@ fn times_are_those_of_the_events() {
         times.iter().all(|time| (before - 2..=now() + 2).contains(time)),
         "{before} {out}"
     );
-    // What strftime does not know stays as it is, as in scripts.
+    // Unknown conversions of strftime are kept, as in scripts.
     let unknown = r#"syscalls:sys_enter_getppid /comm == "calls"/ { time("%L at 100%\n") }"#;
     let out = kestrel(&["trace", "-e", unknown, "--", "calls", "getppid", "1"]).success();
     assert_eq!(out, "%L at 100%\n");

@@ -1,4 +1,4 @@
-//! What filters, groups and latencies say of a recording equals what its command is known to have done.
+//! Filters, groups and latencies of a recording equal what its command is known to have done.
 
 use serde_json::Value;
 use vm_tests::kestrel;
@@ -30,12 +30,12 @@ fn questions_are_answered_with_the_numbers_of_calls() {
     let events = format!("{ENTER},{EXIT}");
     let run = kestrel(&["record", "-o", TRACE, "-e", &events, "--", "sh", "-c", &line]);
     assert_eq!(run.code, Some(0), "{}", run.err);
-    let told = counts(&run.err);
-    assert_eq!(told.lost, 0, "{}", run.err);
+    let summary = counts(&run.err);
+    assert_eq!(summary.lost, 0, "{}", run.err);
     let explains = |found: u64, calls: u64| {
         assert!(
-            told.explain(found as usize, calls as usize),
-            "{found} of {calls}: {told:?}"
+            summary.explain(found as usize, calls as usize),
+            "{found} of {calls}: {summary:?}"
         )
     };
 
@@ -73,7 +73,7 @@ fn questions_are_answered_with_the_numbers_of_calls() {
         row["ns"]["min"].as_u64() > Some(0) && row["ns"]["max"].as_u64() >= row["ns"]["p99"].as_u64(),
         "{row}"
     );
-    if told.missed == 0 {
+    if summary.missed == 0 {
         assert_eq!(
             latencies["unpaired"].as_array().map(Vec::len),
             Some(0),

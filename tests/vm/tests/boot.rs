@@ -98,7 +98,7 @@ fn programs_are_on_the_path() {
 }
 
 #[test]
-fn kestrel_tells_its_version() {
-    let said = kestrel(&["--version"]).success();
-    assert!(said.starts_with("kestrel "), "{said:?}");
+fn kestrel_prints_its_version() {
+    let printed = kestrel(&["--version"]).success();
+    assert!(printed.starts_with("kestrel "), "{printed:?}");
 }

@@ -1,4 +1,4 @@
-//! What another eye sees of objects that run: bpftool, which reads the kernel without a line of ours.
+//! Objects that run, as another tool sees them: bpftool, which reads the kernel without a line of ours.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 #[path = "objects/held.rs"]
@@ -12,7 +12,7 @@ use vm_tests::{run, shell};
 
 const PIN: &str = "/sys/fs/bpf/tc/globals/calls_of_57";
 
-/// What bpftool answers, in JSON.
+/// Output of bpftool, in JSON.
 fn bpftool(arguments: &[&str]) -> Value {
     let answer = run("bpftool", &[&["-j"], arguments].concat()).success();
     serde_json::from_str(&answer).unwrap_or_else(|error| panic!("bpftool {arguments:?}: {error}: {answer}"))
@@ -31,7 +31,7 @@ fn counted() -> u64 {
     u64::from_ne_bytes(bytes.try_into().unwrap())
 }
 
-/// Those of a kind (`prog`, `map`) that have a name.
+/// Objects of a kind (`prog`, `map`) that have a name.
 fn named(kind: &str, name: &str) -> Vec<Value> {
     let Value::Array(all) = bpftool(&[kind, "show"]) else {
         panic!("bpftool {kind} show lists nothing")
@@ -52,7 +52,7 @@ fn calls_of_57(count: usize) {
     }
 }
 
-/// That calls are counted by the running object as they are made: none too many, and too few only by hits that the kernel itself says it missed.
+/// Checks that calls are counted by the running object as they are made: none too many, and too few only by hits that the kernel itself says it missed.
 fn counts_exactly(count: usize) {
     let missed = || {
         named("prog", "count")[0]["recursion_misses"]
@@ -103,7 +103,7 @@ fn the_classic_object_is_seen_to_count_and_to_leave_its_pin_alone() {
     let stayed = counted();
     calls_of_57(5);
     assert_eq!(counted(), stayed, "nobody counts");
-    // What else there is of it: the pin and the directories above.
+    // Its other remains: the pin and the directories above.
     assert_eq!(shell("find /sys/fs/bpf -type f").success().trim(), PIN);
     // Links and probes may take a moment to go, and other tests' that were there may have gone.
     wait_for("the end of links and probes", || {

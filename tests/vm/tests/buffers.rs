@@ -34,7 +34,7 @@ impl Session {
         format!("{}{}", run.out, run.err)
     }
 
-    /// What `buffer list` says of a buffer.
+    /// The row of `buffer list` about a buffer.
     fn status(&self, buffer: &str) -> Value {
         let text = self.buffer("list", &["--format", "json"]);
         let rows = text
@@ -56,8 +56,8 @@ impl Session {
         let directory = format!("/tmp/{}.dump", self.0);
         let mut more = vec!["-o", directory.as_str()];
         more.extend_from_slice(options);
-        let said = self.buffer("dump", &more);
-        (records(&directory), said)
+        let output_text = self.buffer("dump", &more);
+        (records(&directory), output_text)
     }
 }
 
@@ -72,7 +72,7 @@ impl Drop for Session {
     }
 }
 
-/// A process that does nothing until it is told to, and then becomes another.
+/// A process that waits for a line, and then runs another program.
 fn waiting(command: &str) -> Child {
     let child = Command::new("sh")
         .args(["-c", &format!("read go; exec {command}")])
@@ -88,7 +88,7 @@ fn waiting(command: &str) -> Child {
     child
 }
 
-/// What happened, by event: the fields of each in order, up to the last system call.
+/// The events that happened, by name: the fields of each in order, up to the last system call.
 fn happened(records: &[Record]) -> BTreeMap<&str, Vec<String>> {
     let last = records.iter().rposition(|r| r.event == "raw_syscalls:sys_enter");
     let mut all: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -138,17 +138,17 @@ fn the_second_of_three_buffers_holds_one_process() {
         .unwrap();
     target.stdin.take().unwrap().write_all(b"go\n").unwrap();
     assert!(target.wait().unwrap().success());
-    let (reference, counts, said) = recorder.stop();
+    let (reference, counts, output_text) = recorder.stop();
     others.wait().unwrap();
-    let (second, told) = session.dump(&["--buffer", "second"]);
-    assert_eq!(counts.lost, 0, "{said}");
+    let (second, messages) = session.dump(&["--buffer", "second"]);
+    assert_eq!(counts.lost, 0, "{output_text}");
     let missed = counts.missed + session.missed();
 
     let strangers: Vec<&Record> = second.iter().filter(|r| r.pid != u64::from(pid)).collect();
     assert!(strangers.is_empty(), "{strangers:?}");
     let (ours, theirs) = (happened(&second), happened(&reference));
     println!(
-        "{} records, {} CPUs: {told}",
+        "{} records, {} CPUs: {messages}",
         second.len(),
         second.iter().map(|r| r.cpu).max().unwrap() + 1
     );
@@ -200,8 +200,8 @@ fn a_frozen_buffer_keeps_and_counts_and_a_reset_forgets() {
     about(status["lost"].as_u64().unwrap() as usize, 50, "lost");
     let frozen = session.dump(&[]).0.len();
     about(frozen, 100, "kept");
-    let (_, told) = session.dump(&[]);
-    assert!(told.contains("lost because it was frozen"), "{told}");
+    let (_, messages) = session.dump(&[]);
+    assert!(messages.contains("lost because it was frozen"), "{messages}");
     let printed = kestrel(&["print", "/tmp/frozen.dump"]).err;
     assert!(
         printed.contains("while recording: the buffer was frozen") && !printed.contains("was full"),
@@ -209,8 +209,8 @@ fn a_frozen_buffer_keeps_and_counts_and_a_reset_forgets() {
     );
     session.buffer("thaw", &[]);
     calls(30);
-    let (all, told) = session.dump(&[]);
-    about(all.len() - frozen, 30, &told);
+    let (all, messages) = session.dump(&[]);
+    about(all.len() - frozen, 30, &messages);
     assert_eq!(all, session.dump(&[]).0, "a dump takes nothing");
     session.buffer("reset", &["main"]);
     let empty = session.status("main");
@@ -220,8 +220,8 @@ fn a_frozen_buffer_keeps_and_counts_and_a_reset_forgets() {
         "{empty}"
     );
     calls(7);
-    let (again, told) = session.dump(&[]);
-    about(again.len(), 7, &told);
+    let (again, messages) = session.dump(&[]);
+    about(again.len(), 7, &messages);
     assert_eq!(session.dump(&["--since", "1h"]).0.len(), again.len());
     let wrong = kestrel(&["buffer", "freeze", "nowhere", "--session", "frozen"]);
     assert_ne!(wrong.code, Some(0));
@@ -256,10 +256,10 @@ fn dumps_while_the_ring_comes_round() {
         dumps += 1;
     }
     assert!(load.wait().unwrap().success());
-    let (rest, told) = session.dump(&[]);
+    let (rest, messages) = session.dump(&[]);
     let (rest, missed) = (rest.len() as u64, session.missed());
     // 24 bytes each, 64 KiB on each CPU on which they ran, less the page that comes next; 7.x skips the hits of a program that is preempted.
-    assert!(rest + missed > 2000, "{rest}, {missed} missed: {told}");
+    assert!(rest + missed > 2000, "{rest}, {missed} missed: {messages}");
     let status = session.status("main");
     // It came round at least twice.
     let overwritten = status["overwritten"].as_u64().unwrap();
@@ -268,7 +268,7 @@ fn dumps_while_the_ring_comes_round() {
         rest + overwritten <= 24_000 && rest + overwritten + missed >= 24_000,
         "{rest}, {missed} missed: {status}"
     );
-    println!("{dumps} dumps: {told}");
+    println!("{dumps} dumps: {messages}");
 }
 
 #[test]
@@ -339,11 +339,11 @@ fn a_dump_has_none_of_its_own_page_faults() {
     // Those of a program are there.
     shell("ls /").success();
     session.dump(&[]);
-    let said = session.dump(&[]).1;
+    let output_text = session.dump(&[]).1;
     let program = "exceptions:page_fault_user { @[comm] = count() }";
     let faults = kestrel(&["report", "-e", program, "/tmp/faults.dump"]).success();
     assert!(
         faults.contains("@[") && !faults.contains("@[kestrel]"),
-        "{faults}: {said}"
+        "{faults}: {output_text}"
     );
 }

@@ -62,7 +62,7 @@ fn a_copy_that_is_too_short_says_so() {
 }
 
 #[test]
-fn live_traces_unwind_what_comes() {
+fn live_traces_unwind_stacks() {
     let run = kestrel(&[
         "trace",
         "--call-graph",

@@ -12,7 +12,7 @@ const COMPAT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/compat_calls"));
 const BEGIN: &str = "\"/kestrel-begin\"";
 const END: &str = "\"/kestrel-end\"";
 
-/// What differs, in words of strace and of ours, and why.
+/// The differences, in words of strace and of ours, and why.
 const DIFFERENCES: &[(&str, &str, &str)] = &[
     // The same number has two names in the headers.
     ("WSTOPPED", "WUNTRACED", "wait4"),
@@ -409,7 +409,7 @@ fn tables_are_straces() {
     assert_eq!(theirs, ours, "{live}");
 }
 
-/// What hangs is seen at once, as strace shows it, and its return has the arguments.
+/// A call that hangs is seen at once, as strace shows it, and its return has the arguments.
 #[test]
 fn a_process_that_hangs_shows_the_call_it_is_in() {
     run("mkfifo", &["/tmp/hangs"]).success();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use vm_tests::recording::record_command;
 use vm_tests::{kestrel, shell, skip};
 
-/// Functions with string moves, static branches, static calls, traps, jumps through tables, and one that nobody may probe.
+/// Functions with string moves, static branches, static calls, traps, jumps through tables, and one that may not be probed.
 const FUNCTIONS: &[&str] = &["filldir64", "ksys_read", "__get_user_4", "do_int3"];
 /// Every function of this many, where there is time for it.
 const MORE: &str = "KESTREL_ALL_OFFSETS";
@@ -64,7 +64,7 @@ fn drop_together(mut events: Vec<PerfEvent>) {
 }
 
 #[test]
-fn the_kernel_accepts_exactly_what_is_called_probeable() {
+fn the_kernel_accepts_exactly_the_probeable_instructions() {
     let functions: Vec<String> = match std::env::var(MORE) {
         Ok(list) => list.split(',').map(str::to_owned).collect(),
         Err(_) => FUNCTIONS.iter().map(|&name| name.to_owned()).collect(),
@@ -222,7 +222,7 @@ fn instructions_are_counted_by_name_by_address_and_in_modules() {
 }
 
 #[test]
-fn refusals_say_what_there_is() {
+fn refusals_list_alternatives() {
     let catalog = Catalog::new(Host::default());
     let symbols = catalog.symbols().unwrap();
     // A name that several functions of the kernel bear.
@@ -271,13 +271,13 @@ fn refusals_say_what_there_is() {
         ),
     ];
     for (event, words) in rows {
-        let said = match plan(
+        let printed = match plan(
             Source::Events(std::slice::from_ref(&event)),
             &Options::default(),
             &catalog,
         ) {
             Err(error) => error.to_string(),
-            // What is known only when it is to be attached.
+            // A refusal that is known only when it is to be attached.
             Ok(_) => {
                 let run = kestrel(&["record", "-o", "/tmp/refused", "-e", &event, "--", "true"]);
                 assert_eq!(run.code, Some(2), "{event}: {}", run.err);
@@ -285,7 +285,7 @@ fn refusals_say_what_there_is() {
             }
         };
         for word in words {
-            assert!(said.contains(&word), "{event} should say `{word}`: {said}");
+            assert!(printed.contains(&word), "{event} should say `{word}`: {printed}");
         }
     }
     // The command says the same, and leaves nothing.
@@ -356,7 +356,7 @@ fn many_functions_are_attached_together_or_not_at_all() {
     let links = kprobes::list(&Host::default()).unwrap().len();
     assert!(links == 0 || run.err.contains("in the background"), "{}", run.err);
     assert!(all_gone());
-    // One that nobody may probe: none stays, and it is named.
+    // A function that may not be probed: no probe is left, and it is named.
     let bad = format!("{},k:__get_user_4 {{ @n = count() }}", list.join(","));
     let run = kestrel(&["record", "-o", "/tmp/bad", "-e", &bad, "--", "true"]);
     assert_ne!(run.code, Some(0));

@@ -78,7 +78,7 @@ fn a_command_that_fails_is_reported() {
 fn interrupting_writes_everything() {
     let recorder = Recorder::start("interrupted", &["-a", "-e", GETPPID_OF_CALLS]);
     shell("calls getppid 3000").success();
-    let (records, counts, said) = recorder.stop();
+    let (records, counts, printed) = recorder.stop();
     let most = records
         .iter()
         .map(|r| r.pid)
@@ -89,7 +89,7 @@ fn interrupting_writes_everything() {
         .max();
     assert!(
         counts.explain(largest.unwrap_or_default(), 3000),
-        "{largest:?}:\n{said}"
+        "{largest:?}:\n{printed}"
     );
     assert_eq!(counts.lost, 0);
 }
@@ -109,10 +109,10 @@ fn interrupting_ends_the_command() {
         ],
     );
     until("the calls", || std::path::Path::new("/tmp/called").exists());
-    let (records, counts, said) = recorder.stop();
+    let (records, counts, printed) = recorder.stop();
     assert!(
         records.len() as u64 + counts.missed >= 50,
-        "{}:\n{said}",
+        "{}:\n{printed}",
         records.len()
     );
     // They were asked to end, and may take a moment.
@@ -131,10 +131,10 @@ fn one_process_with_all_its_threads() {
     getppid_calls(100);
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     shell("calls getppid 500").success();
-    let (records, counts, said) = recorder.stop();
+    let (records, counts, printed) = recorder.stop();
     assert!(
         counts.explain(records.len(), 1000),
-        "{} of 1000:\n{said}",
+        "{} of 1000:\n{printed}",
         records.len()
     );
     assert!(records.iter().all(|r| r.pid == u64::from(std::process::id())));
@@ -196,11 +196,11 @@ fn where_nothing_came_there_is_a_hint() {
             "none of the events came, or no predicate held",
         ),
     ];
-    for (options, said) in cases {
+    for (options, printed) in cases {
         for verb in [&["trace"][..], &["record", "-o", "/tmp/none"]] {
             let run = kestrel(&[verb, &["-e", never], options].concat());
             assert_eq!(run.code, Some(0), "{verb:?} {options:?}: {}", run.err);
-            assert!(run.err.contains(said), "{verb:?} {options:?}: {}", run.err);
+            assert!(run.err.contains(printed), "{verb:?} {options:?}: {}", run.err);
             assert_eq!(run.out, "", "{verb:?} {options:?}");
         }
     }
@@ -210,7 +210,7 @@ fn where_nothing_came_there_is_a_hint() {
 }
 
 #[test]
-fn reports_count_what_was_recorded() {
+fn reports_count_the_records() {
     let options = [
         "record",
         "-o",

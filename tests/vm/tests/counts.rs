@@ -51,22 +51,22 @@ fn nothing_is_lost_in_a_large_buffer() {
 }
 
 #[test]
-fn a_small_stream_loses_what_it_says() {
+fn a_small_stream_reports_its_losses() {
     for via in ["raw", "classic"] {
         adds_up(&["--via", via, "--buffer-size", "16K", "-e", GETPPID]);
-        // It certainly loses while nobody reads: two CPUs' rings hold a tenth of it.
+        // It certainly loses without a reader: two CPUs' rings hold a tenth of it.
         let options = ["-a", "--via", via, "--buffer-size", "16K", "-e", GETPPID_OF_CALLS];
         let recorder = Recorder::start("small", &options);
         recorder.hold();
         shell(&calls().join(" ")).success();
         recorder.go_on();
-        let (records, counts, said) = recorder.stop();
+        let (records, counts, printed) = recorder.stop();
         assert!(
             counts.lost + counts.missed > CALLS as u64 / 2,
-            "a small buffer loses: {said}"
+            "a small buffer loses: {printed}"
         );
         let known = records.len() as u64 + missing(&counts, GETPPID);
-        assert!(counts.explain(known as usize, CALLS), "{known}: {said}");
+        assert!(counts.explain(known as usize, CALLS), "{known}: {printed}");
     }
 }
 
@@ -112,18 +112,18 @@ fn interrupts_and_processes_share_a_ring() {
     shell(&two).success();
     // On a fast machine all that is over before many interrupts have come.
     until("interrupts", || softirqs() > before + 100);
-    let (records, counts, said) = recorder.stop();
-    assert_eq!(counts.lost, 0, "{said}");
+    let (records, counts, printed) = recorder.stop();
+    assert_eq!(counts.lost, 0, "{printed}");
     // Kprobe and classic programs share a guard with one another; what it keeps out is counted.
     let reads = of(&records, "kprobe:vfs_read").count() as u64;
     assert!(
         reads < 1050 && reads + counts.missed >= 1000,
-        "{reads} reads of 1000: {said}"
+        "{reads} reads of 1000: {printed}"
     );
     let getppid = of(&records, GETPPID).count();
     assert!(
         getppid <= CALLS && getppid as u64 + counts.missed >= CALLS as u64,
-        "{getppid}: {said}"
+        "{getppid}: {printed}"
     );
     let interrupts = records.iter().filter(|r| r.event.starts_with("irq:")).count();
     assert!(interrupts > 100, "{interrupts}");
@@ -155,13 +155,13 @@ fn an_overwriting_ring_counts_each_kind_under_interrupts() {
     let recorder = Recorder::start("overwrite", &options);
     let two = format!("calls getppid {} & calls getppid {} & wait", CALLS / 2, CALLS / 2);
     shell(&two).success();
-    let (records, counts, said) = recorder.stop();
+    let (records, counts, printed) = recorder.stop();
     let kept = of(&records, GETPPID).count() as u64;
     let sum = kept + missing(&counts, GETPPID);
     println!("{kept} kept, {} missed, of {CALLS}", counts.missed);
     assert!(
         sum <= CALLS as u64 && sum + counts.missed >= CALLS as u64,
-        "{kept} kept and {} missing of {CALLS}: {said}",
+        "{kept} kept and {} missing of {CALLS}: {printed}",
         sum - kept
     );
 }
@@ -204,7 +204,7 @@ fn nmis_write_into_the_same_ring() {
     let busy = "calls getppid 10000 & calls getppid 10000 & for i in 1 2 3 4; do echo l > /proc/sysrq-trigger; done; wait";
     shell(busy).success();
     let came = nmis() - before;
-    let (records, counts, said) = recorder.stop();
+    let (records, counts, printed) = recorder.stop();
     if came == 0 {
         return vm_tests::skip("no NMI comes in this guest");
     }
@@ -219,7 +219,7 @@ fn nmis_write_into_the_same_ring() {
     assert!(handlers as u64 + counts.missed >= came, "{handlers} of {came}");
     assert!(
         calls as u64 + counts.lost + counts.missed >= 20_000,
-        "{calls}: {said}"
+        "{calls}: {printed}"
     );
     assert!(calls <= 20_000);
 }

@@ -79,7 +79,7 @@ fn every_command_that_probe_shows_in_its_help_runs() {
         .filter(|i| i.offset > 8 && i.probeable.is_ok());
     let inside = format!("vfs_read+{:#x}", inside.next().unwrap().offset);
     let address = format!("{:#x}", function.address);
-    // What every kernel has another place for; modules and programs that a guest has not; of a pipe its beginning.
+    // Lines that every kernel has another place for; modules and programs that a guest has not; of a pipe its beginning.
     let fitting = |line: &String| {
         let line = line.split(" | ").next().unwrap_or(line);
         let line = line

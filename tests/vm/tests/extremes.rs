@@ -339,7 +339,7 @@ table d { syscalls:* /comm == "nothing"/ { record(pid) } }
     nothing_is_left();
 }
 
-/// Stacks of hundreds of events, for a session that was started for one, whose stream nobody has read.
+/// Stacks of hundreds of events, for a session that was started for one, whose stream has not been read.
 #[test]
 fn stacks_of_many_events_come_into_a_small_session() {
     let small = r#"
@@ -386,7 +386,7 @@ table main { sched:sched_process_exec { record(); record(pid, to("read")); notif
         without.iter().all(|event| *event == "sched:sched_process_exec"),
         "{without:?}"
     );
-    // What waited in the stream and for an agent is there still.
+    // Records that waited in the stream and for an agent are there still.
     let waits = |name: &str| session_buffer(name).is_some_and(|buffer| buffer.before().is_some());
     assert!(waits("read") && waits("messages"));
     store().stop(None).unwrap();
@@ -423,9 +423,9 @@ fn fifty_sessions_are_looked_at_together() {
         start(&format!("s{number}"), CALLS, &catalog);
     }
     let begun = Instant::now();
-    let said = kestrel(&["status", "--interval", "1s", "--format", "json"]).success();
+    let printed = kestrel(&["status", "--interval", "1s", "--format", "json"]).success();
     let took = begun.elapsed();
-    let all: Vec<serde_json::Value> = said
+    let all: Vec<serde_json::Value> = printed
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
@@ -446,7 +446,7 @@ fn fifty_sessions_are_looked_at_together() {
     nothing_is_left();
 }
 
-/// So many different handlers on one event that a jump over all of them is longer than an instruction's offset (32,767): they load.
+/// Hundreds of different handlers load on one event: a jump over all of them is longer than an instruction's offset (32,767).
 #[test]
 fn hundreds_of_different_handlers_on_one_event() {
     // Where a hook is four programs, loading them takes four times as long, and a quarter of them is enough: how long a jump is does not depend on that.

@@ -213,7 +213,7 @@ fn options(via: &str, events: &[String]) -> Vec<String> {
 
 /// Says which ways were taken instead of those that were meant; a rule that the verifier refuses is a fault.
 fn tell_detours(recorder: &Recorder) {
-    for line in recorder.said().lines().filter(|line| line.starts_with("  ")) {
+    for line in recorder.messages().lines().filter(|line| line.starts_with("  ")) {
         println!("detour: {line}");
         assert!(
             !line.contains("formatted entry") || !line.contains("refused"),
@@ -225,7 +225,7 @@ fn tell_detours(recorder: &Recorder) {
 /// More events than these are not all attached in both ways: attaching costs more than a look at which of them come.
 const MANY: usize = 100;
 
-/// Those of the events that the workload brings about, and those that it must: all of them are loaded raw, and only these are worth a second way.
+/// Events that the workload causes, among them those that it must: all of them are loaded raw, and only these are worth a second way.
 fn fired(events: &[String], must: &[&str]) -> Vec<String> {
     let raw = Recorder::start("fired", &options("auto", events));
     few_without_rule(&raw.plan(), events);
@@ -235,7 +235,7 @@ fn fired(events: &[String], must: &[&str]) -> Vec<String> {
     raw.interrupt();
     let ended = raw.wait();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    // What was recorded counts by event; that its fields are right is the second run's affair.
+    // Records count by event; the second run checks their fields.
     let report = kestrel(&["report", "--format", "json", &directory]).success();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     let rows = report["counted"].as_array().unwrap().iter();
@@ -246,7 +246,7 @@ fn fired(events: &[String], must: &[&str]) -> Vec<String> {
     events.iter().filter(wanted).cloned().collect()
 }
 
-/// Both ways at the same time.
+/// Records the events in both ways at the same time.
 fn both_ways(events: &[String]) -> [(Vec<Record>, Counts); 2] {
     let mut classic = Recorder::spawn("classic", &options("classic", events));
     let raw = Recorder::start("raw", &options("auto", events));
@@ -259,9 +259,9 @@ fn both_ways(events: &[String]) -> [(Vec<Record>, Counts); 2] {
     workload(if of_memory { 1 } else { 3 });
     raw.interrupt();
     classic.interrupt();
-    let (raw, raw_counts, said) = raw.stop_interrupted_since(both);
+    let (raw, raw_counts, printed) = raw.stop_interrupted_since(both);
     let (classic, classic_counts, _) = classic.stop_interrupted_since(both);
-    assert_eq!((raw_counts.lost, classic_counts.lost), (0, 0), "{said}");
+    assert_eq!((raw_counts.lost, classic_counts.lost), (0, 0), "{printed}");
     println!(
         "{} raw and {} classic records; missed: {} and {}",
         raw.len(),
@@ -298,7 +298,7 @@ fn of_the_dead(mut records: Vec<Record>) -> Vec<Record> {
 
 fn check(events: &[String], must: &[&str]) {
     let mut silent: BTreeSet<&str> = events.iter().map(String::as_str).collect();
-    // What is rare may be hidden from the one or the other: so it gets another chance.
+    // A rare event may be hidden from the one or the other: so it gets another chance.
     for _ in 0..3 {
         let [(raw, raw_counts), (classic, classic_counts)] = both_ways(events);
         let found = compare(&of_the_dead(raw), &of_the_dead(classic));
@@ -445,7 +445,7 @@ impl Instance {
         }
     }
 
-    /// Its records of the events that `like` knows, with the same fields, all as text.
+    /// Records of the events that `like` knows, with the same fields, all as text.
     fn end(&self, like: &[Record]) -> Vec<Record> {
         fs::write(self.0.join("events/enable"), "0").unwrap();
         let text = fs::read_to_string(self.0.join("trace")).unwrap();

@@ -18,7 +18,7 @@ fn of_one_byte<'a>(records: &'a [Record], field: &str) -> Vec<&'a Record> {
 }
 
 #[test]
-fn kprobe_counts_and_knows_what_was_asked() {
+fn kprobe_counts_and_has_the_arguments() {
     let (records, counts) = over_reads("kprobe:vfs_read { record(arg2, args.count, file = args.file) }");
     let ours = of_one_byte(&records, "arg2");
     assert!(counts.explain(ours.len(), READS), "{}: {counts:?}", ours.len());
@@ -27,14 +27,14 @@ fn kprobe_counts_and_knows_what_was_asked() {
 }
 
 #[test]
-fn kretprobe_counts_and_knows_what_came_of_it() {
+fn kretprobe_counts_and_has_the_return_value() {
     let (records, counts) = over_reads("kretprobe:vfs_read");
     let ours = of_one_byte(&records, "retval").len();
     assert!(counts.explain(ours, READS), "{ours}: {counts:?}");
 }
 
 #[test]
-fn fentry_counts_and_knows_what_was_asked() {
+fn fentry_counts_and_has_the_arguments() {
     // Its programs may be preempted on every kernel, which then skips hits of others on that CPU.
     let (records, counts) = over_reads("fentry:vfs_read");
     let ours = of_one_byte(&records, "count").len();
@@ -74,7 +74,7 @@ fn all_kinds_at_once_agree() {
 }
 
 #[test]
-fn sets_tell_their_members_apart() {
+fn sets_distinguish_their_members() {
     // A multi link where the kernel has it, single links elsewhere: 6.1.
     for event in ["k:vfs_*", "kr:vfs_*", "k:vfs_read,k:vfs_write,k:vfs_open"] {
         let (records, counts) = record_command(&["-e", event], &["calls", "read", "100"]);
@@ -88,7 +88,7 @@ fn sets_tell_their_members_apart() {
 }
 
 #[test]
-fn predicates_let_in_what_they_say() {
+fn predicates_filter_events() {
     let event = "kprobe:vfs_read /arg2 == 1 && comm == \"calls\"/ { record(arg2) }";
     let (records, counts) = over_reads(event);
     assert!(
@@ -159,7 +159,7 @@ fn kernel_stacks_lead_from_the_function_to_the_system_call() {
 }
 
 #[test]
-fn structs_by_value_and_what_lies_in_the_stack_are_arguments() {
+fn structs_by_value_and_stack_words_are_arguments() {
     let file = "/tmp/kestrel-owned";
     std::fs::write(file, "x").unwrap();
     std::os::unix::fs::chown(file, Some(1234), None).unwrap();
@@ -189,7 +189,7 @@ fn structs_by_value_and_what_lies_in_the_stack_are_arguments() {
     assert!(!shown.is_empty());
     // A library is mapped at several offsets.
     vm_tests::run("sh", &["-c", "true"]).success();
-    let (records, _, said) = recording.stop();
+    let (records, _, printed) = recording.stop();
     let own: Vec<&Record> = records
         .iter()
         .filter(|record| record.pid == u64::from(std::process::id()))
@@ -203,7 +203,7 @@ fn structs_by_value_and_what_lies_in_the_stack_are_arguments() {
     let ids = of("kprobe:from_kuid_munged");
     assert!(
         ids.iter().any(|record| record.number("id") == 1234),
-        "{said} {ids:?}"
+        "{printed} {ids:?}"
     );
     assert!(
         ids.iter()
@@ -213,7 +213,7 @@ fn structs_by_value_and_what_lies_in_the_stack_are_arguments() {
         .iter()
         .map(|record| record.number("kuid"))
         .collect();
-    assert!(by_name.contains(&1234), "{said} {by_name:?}");
+    assert!(by_name.contains(&1234), "{printed} {by_name:?}");
     if sent.is_ok() {
         let options = of("kprobe:sk_setsockopt");
         let broadcast = options
@@ -233,7 +233,7 @@ fn structs_by_value_and_what_lies_in_the_stack_are_arguments() {
         .iter()
         .filter(|record| record.event == "kprobe:do_mmap")
         .collect();
-    assert!(!maps.is_empty(), "{said}");
+    assert!(!maps.is_empty(), "{printed}");
     // The seventh parameter is one of these, as the kernel's version has it.
     let seventh = |field: &str| {
         maps.iter()

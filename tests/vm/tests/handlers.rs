@@ -61,7 +61,7 @@ fn handler(name: &str) -> Value {
     found.unwrap_or_else(|| panic!("no {name} in {list}"))
 }
 
-/// What a handler's map holds.
+/// Contents of a handler's map.
 fn map(handler: &Value, title: &str) -> Value {
     let mut maps = handler["maps"].as_array().unwrap().iter();
     let held = maps.find_map(|map| map["data"].get(title));
@@ -72,13 +72,13 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
-/// How often a handler has run, all in all: what its bare `count()` holds.
+/// Number of a handler's runs: the value of its bare `count()`.
 fn counted(handler: &Value) -> u64 {
     let event = handler["events"][0]["event"].as_str().unwrap();
     number(&map(handler, "count()")[event])
 }
 
-/// How many values a histogram holds.
+/// Number of a histogram's values.
 fn values(handler: &Value) -> u64 {
     let buckets = map(handler, "@size");
     buckets
@@ -121,8 +121,8 @@ fn messages_sent_are_counted() {
         "its messages are not counted among its records: {both}"
     );
     let text = kestrel(&["handler", "list"]).success();
-    let said = format!("{} messages sent to the agent, 0 lost", number(&asks["kept"]));
-    assert!(text.contains(&said), "{text}");
+    let printed = format!("{} messages sent to the agent, 0 lost", number(&asks["kept"]));
+    assert!(text.contains(&printed), "{text}");
     kestrel(&["handler", "control", ENTER, "reset"]).success();
     assert_eq!(number(&handler(ENTER)["kept"]), 0);
     // In the foreground they are shown at once.
@@ -191,7 +191,7 @@ fn they_count_exactly_and_begin_anew() {
     let reset = handler(ENTER);
     let zeros = (counted(&reset), values(&reset), number(&reset["kept"]));
     assert_eq!(zeros, (0, 0, 0), "{reset}");
-    // What was missed since is of others' calls: theirs go through the same hook.
+    // Hits missed since are of others' calls: theirs go through the same hook.
     let since = missed() - before;
     assert!(
         number(&reset["missed"]) <= since,
@@ -256,7 +256,7 @@ fn a_reset_names_handlers_that_share_maps() {
 #[test]
 fn names_that_are_wrong_get_a_clear_word() {
     let _session = Session::start();
-    for (arguments, said) in [
+    for (arguments, printed) in [
         (
             &["main/syscalls:sys_enter_getpid", "reset"][..],
             "did you mean main/syscalls:sys_enter_getppid",
@@ -282,7 +282,7 @@ fn names_that_are_wrong_get_a_clear_word() {
     ] {
         let run = kestrel(&[&["handler", "control"], arguments].concat());
         assert_eq!(run.code, Some(2), "{arguments:?}: {}", run.err);
-        assert!(run.err.contains(said), "{arguments:?}: {}", run.err);
+        assert!(run.err.contains(printed), "{arguments:?}: {}", run.err);
     }
     assert_eq!(
         handler(ENTER)["parameters"]["threshold"],
@@ -303,7 +303,7 @@ table detail { syscalls:sys_enter_getppid /comm == "calls"/ { record(to("two")) 
 fn kept(normal: u64, detail: u64) {
     for (table, events) in [("normal", normal), ("detail", detail)] {
         let handler = handler(&format!("{table}/syscalls:sys_enter_getppid"));
-        // What the hook missed before this handler was loaded may be missing elsewhere, so it is a bound.
+        // Hits that the hook missed before this handler was loaded may be missing elsewhere, so it is a bound.
         assert!(
             explained(&handler, number(&handler["kept"]), events),
             "{events} of {handler}"

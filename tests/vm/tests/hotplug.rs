@@ -1,4 +1,4 @@
-//! Processors that go and come, and wall clocks that are set, while sessions and recorders go on.
+//! CPUs taken offline and back online, and wall clocks that are set, while sessions and recorders run.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use vm_tests::recording::{Record, Recorder, counts, records};
@@ -14,7 +14,7 @@ table t {
 table u { syscalls:sys_enter_getppid /comm == "calls"/ { record(pid) } profile:ms:20 { record(tick = 1) } }
 "#;
 
-/// Takes the second processor away, or brings it back.
+/// Takes the second CPU offline, or online again.
 fn online(on: bool) {
     std::fs::write("/sys/devices/system/cpu/cpu1/online", if on { "1" } else { "0" }).unwrap();
 }
@@ -31,8 +31,8 @@ fn around(all: &[Record], event: &str, cpu: u64, time: u64) -> (usize, usize) {
     (before, all.iter().filter(of).count() - before)
 }
 
-/// Waits until the session has seen some ticks of the second processor since a time, and the recorder has written some: calls there fill the
-/// pages that it writes. Gives how many calls.
+/// Waits until the session has seen some ticks of the second CPU since a time, and the recorder has written some: calls there fill the
+/// pages that it writes. Returns the number of calls.
 fn ticking(since: u64, recorder: &Recorder) -> u64 {
     until("ticks in the session", || {
         let place = format!("/tmp/hot.ticks-{since}");
@@ -169,15 +169,15 @@ fn the_wall_clock_is_set_while_events_come() {
     );
     recorder.interrupt();
     let directory = recorder.directory.clone();
-    let said = recorder.wait();
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let printed = recorder.wait();
+    assert_eq!(printed.code, Some(0), "{}", printed.err);
     let programs = kestrel(&["status", "clock", "--interval", "50ms", "--format", "json"]).success();
     let programs: serde_json::Value = serde_json::from_str(&programs).unwrap();
     let programs = programs["programs"].as_array().unwrap();
     let missed: u64 = programs.iter().map(|p| p["missed"].as_u64().unwrap()).sum();
     kestrel(&["stop", "clock"]).success();
     shell(&format!("date -s @{}", begun + 10)).success();
-    let missed = [counts(&said.err).missed, missed];
+    let missed = [counts(&printed.err).missed, missed];
     let took = watch.elapsed();
     for (directory, missed) in [directory.as_str(), "/tmp/clock.dump"].into_iter().zip(missed) {
         let all = records(directory);

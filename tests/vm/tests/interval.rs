@@ -83,7 +83,7 @@ impl Drop for Calls {
     }
 }
 
-/// So many ticks are enough to see whether they come too often.
+/// Number of ticks that shows whether they come too often.
 const ENOUGH: usize = 20;
 
 /// A clock never comes too often; how seldom it comes is the machine's affair, so that there is no telling here but that it does.
@@ -127,7 +127,7 @@ fn clocks_ticked(time: Duration) -> bool {
     let load = Load::start();
     std::thread::sleep(time);
     drop(load);
-    let (all, _, said) = recorder.stop();
+    let (all, _, printed) = recorder.stop();
     let of = |event: &str, cpu: Option<u64>| -> Vec<&Record> {
         let wanted = |r: &&Record| r.event == event && cpu.is_none_or(|cpu| r.cpu == cpu);
         all.iter().filter(wanted).collect()
@@ -151,7 +151,7 @@ fn clocks_ticked(time: Duration) -> bool {
                 .get("kstack")
                 .is_some_and(|s| !s.as_array().unwrap().is_empty())
         });
-        assert!(stacks.count() > 0, "some of them hit the kernel: {said}");
+        assert!(stacks.count() > 0, "some of them hit the kernel: {printed}");
     }
     true
 }
@@ -190,7 +190,7 @@ fn calls(all: &[Record]) -> BTreeMap<u64, BTreeMap<i64, u64>> {
 
 /// Detail holds exactly what another recording saw between the two switches; of each thread one call at each switch may have been on its way.
 #[test]
-fn a_table_that_switches_itself_shows_what_is_between() {
+fn a_table_that_switches_itself_records_the_events_between() {
     let file = table_file("itself", SELF_SWITCHING);
     kestrel(&["start", "itself", &file]).success();
     let event =

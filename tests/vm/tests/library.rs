@@ -21,8 +21,8 @@ fn numbers(text: &str, word: &str) -> Vec<u64> {
 }
 
 /// Of the last lines of an example: what did not come to it.
-fn missed(said: &str) -> u64 {
-    let missed = said
+fn missed(message: &str) -> u64 {
+    let missed = message
         .lines()
         .filter(|line| MISSED.iter().any(|how| line.contains(how)));
     missed.filter_map(count).sum()
@@ -30,59 +30,69 @@ fn missed(said: &str) -> u64 {
 
 #[test]
 fn the_example_of_registers() {
-    let said = run("probe_registers", &["vfs_read", "push"]).success();
+    let message = run("probe_registers", &["vfs_read", "push"]).success();
     let (pairs, alone) = (
-        said.matches("before in").count(),
-        said.matches("after in").count(),
+        message.matches("before in").count(),
+        message.matches("after in").count(),
     );
-    assert!((1..=3).contains(&pairs) && alone <= 3, "{said}");
+    assert!((1..=3).contains(&pairs) && alone <= 3, "{message}");
     assert!(
-        pairs as u64 + missed(&said) >= 3 && alone as u64 + missed(&said) >= 3,
-        "{said}"
+        pairs as u64 + missed(&message) >= 3 && alone as u64 + missed(&message) >= 3,
+        "{message}"
     );
     if pairs == 3 && alone == 3 {
-        let sp = numbers(&said, "sp");
+        let sp = numbers(&message, "sp");
         for pair in sp.chunks(2) {
-            assert_eq!(pair[0] - 8, pair[1], "a push: {said}");
+            assert_eq!(pair[0] - 8, pair[1], "a push: {message}");
         }
-        assert_eq!(sp.len(), 6, "{said}");
-        assert!(said.contains("flags "), "{said}");
+        assert_eq!(sp.len(), 6, "{message}");
+        assert!(message.contains("flags "), "{message}");
     }
 }
 
 #[test]
 fn the_example_of_fork_and_exec() {
-    let said = run("probe_processes", &["sh", "-c", "true; sh -c :; sh -c :; true"]).success();
-    let forked = said.lines().filter(|line| line.contains("fork -> ")).count();
-    let executed: Vec<&str> = said.lines().filter(|line| line.contains(": exec ")).collect();
+    let message = run("probe_processes", &["sh", "-c", "true; sh -c :; sh -c :; true"]).success();
+    let forked = message.lines().filter(|line| line.contains("fork -> ")).count();
+    let executed: Vec<&str> = message.lines().filter(|line| line.contains(": exec ")).collect();
     let shells = executed.iter().filter(|line| !line.ends_with("/true")).count();
-    assert!(forked as u64 + missed(&said) >= 3, "{said}");
-    assert!((shells as u64 + missed(&said)) >= 3 && shells <= 3, "{said}");
-    // Who executes was forked before.
-    for line in executed.iter().filter(|_| missed(&said) == 0) {
+    assert!(forked as u64 + missed(&message) >= 3, "{message}");
+    assert!(
+        (shells as u64 + missed(&message)) >= 3 && shells <= 3,
+        "{message}"
+    );
+    // A process that executes was forked before.
+    for line in executed.iter().filter(|_| missed(&message) == 0) {
         let pid = line.split(':').next().unwrap();
-        assert!(said.contains(&format!("fork -> {pid}\n")), "{line} in {said}");
+        assert!(
+            message.contains(&format!("fork -> {pid}\n")),
+            "{line} in {message}"
+        );
     }
 }
 
 #[test]
 fn the_example_of_a_tracepoint_with_several_closures() {
-    let said = run("probe_tracepoint", &["sh", "-c", "(true); (true); (true)"]).success();
-    let lines: Vec<&str> = said.lines().collect();
+    let message = run("probe_tracepoint", &["sh", "-c", "(true); (true); (true)"]).success();
+    let lines: Vec<&str> = message.lines().collect();
     let events: Vec<&[&str]> = lines
         .split(|line| line.starts_with("before: sched:sched_process_fork"))
         .skip(1)
         .collect();
     assert!(
-        events.len() as u64 + missed(&said) >= 3 && events.len() >= 2,
-        "{said}"
+        events.len() as u64 + missed(&message) >= 3 && events.len() >= 2,
+        "{message}"
     );
     // In order of priority; one ended itself at the first event, another was registered then.
-    assert_eq!((events[0][0], events[0][2]), ("the first one", "after"), "{said}");
-    assert!(events[0][1].contains(" has a child: "), "{said}");
+    assert_eq!(
+        (events[0][0], events[0][2]),
+        ("the first one", "after"),
+        "{message}"
+    );
+    assert!(events[0][1].contains(" has a child: "), "{message}");
     for event in &events[1..] {
-        assert!(event[0].contains(" has a child: "), "{said}");
-        assert_eq!(event[1..3], ["after", "one more after"], "{said}");
+        assert!(event[0].contains(" has a child: "), "{message}");
+        assert_eq!(event[1..3], ["after", "one more after"], "{message}");
     }
 }
 
@@ -90,13 +100,14 @@ fn the_example_of_a_tracepoint_with_several_closures() {
 fn the_example_of_open_latency() {
     fs::write("/tmp/opened", "x").unwrap();
     let files = ["/tmp/opened", "/tmp/not-there", "/proc/uptime"];
-    let said = run("probe_open_latency", &files).success();
+    let message = run("probe_open_latency", &files).success();
     assert!(
-        said.contains("0 returns of kretprobe:do_sys_openat2 were missed"),
-        "{said}"
+        message.contains("0 returns of kretprobe:do_sys_openat2 were missed"),
+        "{message}"
     );
     let line = |file: &str| {
-        said.lines()
+        message
+            .lines()
             .find(|line| line.starts_with(file))
             .unwrap_or_default()
     };
@@ -106,12 +117,12 @@ fn the_example_of_open_latency() {
     };
     assert!(
         line("/tmp/opened").contains(": opened, ") && took("/tmp/opened") > 0,
-        "{said}"
+        "{message}"
     );
-    assert!(line("/tmp/not-there").contains(": error 2, "), "{said}");
+    assert!(line("/tmp/not-there").contains(": error 2, "), "{message}");
     assert!(
         line("/proc/uptime").contains(": opened, ") && took("/proc/uptime") > 0,
-        "{said}"
+        "{message}"
     );
 }
 
@@ -119,13 +130,13 @@ fn the_example_of_open_latency() {
 fn the_example_of_a_fault() {
     // uname into a page that is not there.
     let bad = program("bad-uname", &[(63, [0x1000, 0, 0]); 3]);
-    let said = run("probe_fault", &[&bad]).success();
-    assert!(said.contains("faults at "), "{said}");
-    assert!(said.contains("\n3 faults, 0 lost"), "{said}");
-    assert_eq!(said.matches("\ntrap PF\n").count(), 3, "{said}");
-    for address in said.lines().filter_map(|line| line.strip_prefix("address 0x")) {
+    let message = run("probe_fault", &[&bad]).success();
+    assert!(message.contains("faults at "), "{message}");
+    assert!(message.contains("\n3 faults, 0 lost"), "{message}");
+    assert_eq!(message.matches("\ntrap PF\n").count(), 3, "{message}");
+    for address in message.lines().filter_map(|line| line.strip_prefix("address 0x")) {
         let address = u64::from_str_radix(address, 16).unwrap();
-        assert!((0x1000..0x2000).contains(&address), "{said}");
+        assert!((0x1000..0x2000).contains(&address), "{message}");
     }
     let good = program("good-uname", &[(63, [0x40_8000, 0, 0]); 3]);
     let none = run("probe_fault", &[&good]);
@@ -153,7 +164,7 @@ fn mine() -> String {
     "comm == \"calls\"".to_owned()
 }
 
-/// So many system calls, in a process called `calls`.
+/// Makes `count` system calls, in a process called `calls`.
 fn calls(what: &str, count: u64) {
     run("calls", &[what, &count.to_string()]).success();
 }
@@ -169,7 +180,7 @@ fn missed_by(probe: &Registration) -> u64 {
     missed.map(|missed| missed.count.unwrap()).sum()
 }
 
-/// What the kernel says of its probes; those of links that were closed take a moment.
+/// The kernel's list of its probes; those of links that were closed take a moment.
 fn listed() -> String {
     let list = Host::default().mount_debugfs().unwrap().join("kprobes/list");
     for _ in 0..1500 {
@@ -182,7 +193,7 @@ fn listed() -> String {
 }
 
 #[test]
-fn hits_have_what_a_handler_by_default_records() {
+fn hits_have_the_fields_of_the_default_handler() {
     let kept = Kept::default();
     let probe = Kprobe::at("ksys_lseek").filter(&mine()).with_stack();
     let mut probe = probe.on_hit(kept.keeper()).register().unwrap();
@@ -242,7 +253,7 @@ fn hits_have_what_a_handler_by_default_records() {
             .to_string()
             .contains("1 are registered")
     );
-    // What was not read is read at the end.
+    // Unread records are read at the end.
     calls("seek", 10);
     let ended = probe::unregister(probe).unwrap();
     assert_eq!(ended.hits as usize, hits.len() + again + kept.take().len());
@@ -343,17 +354,17 @@ fn many_probes_are_registered_together_or_not_at_all() {
 
     let refused = |probes: Vec<Probe>| probe::register_all(probes).unwrap_err().to_string();
     let good = || Probe::from(Kprobe::at("vfs_read"));
-    let said = refused(vec![good(), Kprobe::at("vfs_raed").into(), good()]);
+    let message = refused(vec![good(), Kprobe::at("vfs_raed").into(), good()]);
     assert!(
-        said.contains("kprobe:vfs_raed") && said.contains("none of the other 2"),
-        "{said}"
+        message.contains("kprobe:vfs_raed") && message.contains("none of the other 2"),
+        "{message}"
     );
-    let said = refused(vec![Kprobe::at("vfs_read").pre("record(nonsense)").into()]);
-    assert!(said.contains("unknown name \"nonsense\""), "{said}");
-    let said = refused(vec![Jprobe::on("vfs_read").into(), Jprobe::on("vfs_read").into()]);
-    assert!(said.contains("one jprobe at a time"), "{said}");
-    // What would be left out silently is refused, with what to write instead.
-    let said = refused(vec![
+    let message = refused(vec![Kprobe::at("vfs_read").pre("record(nonsense)").into()]);
+    assert!(message.contains("unknown name \"nonsense\""), "{message}");
+    let message = refused(vec![Jprobe::on("vfs_read").into(), Jprobe::on("vfs_read").into()]);
+    assert!(message.contains("one jprobe at a time"), "{message}");
+    // A probe that would be left out silently is refused, with a correction.
+    let message = refused(vec![
         good(),
         Kretprobe::on("vfs_read")
             .handler("record(retval)")
@@ -361,30 +372,30 @@ fn many_probes_are_registered_together_or_not_at_all() {
             .into(),
     ]);
     assert!(
-        said.contains("entry(\"n\", \"args.count\")") && said.contains("record(n = entry.args.count)"),
-        "{said}"
+        message.contains("entry(\"n\", \"args.count\")") && message.contains("record(n = entry.args.count)"),
+        "{message}"
     );
     assert!(
-        said.starts_with("cannot register kretprobe:vfs_read, and so not the other"),
-        "{said}"
+        message.starts_with("cannot register kretprobe:vfs_read, and so not the other"),
+        "{message}"
     );
-    let said = refused(vec![
+    let message = refused(vec![
         Kprobe::at("vfs_read").pre("record(regs)").with_stack().into(),
     ]);
     assert!(
-        said.contains("with_stack()") && said.contains("record(kstack)"),
-        "{said}"
+        message.contains("with_stack()") && message.contains("record(kstack)"),
+        "{message}"
     );
-    let said = refused(vec![Kprobe::at("vfs_read").pre(" ").into()]);
-    assert!(said.contains("its text is empty"), "{said}");
-    let said = refused(vec![Kretprobe::on("vfs_read").maxactive(0).into()]);
-    assert!(said.contains("from 1 to 4096"), "{said}");
+    let message = refused(vec![Kprobe::at("vfs_read").pre(" ").into()]);
+    assert!(message.contains("its text is empty"), "{message}");
+    let message = refused(vec![Kretprobe::on("vfs_read").maxactive(0).into()]);
+    assert!(message.contains("from 1 to 4096"), "{message}");
     for wrong in ["", "vfs_read { exit() }", "a,b"] {
-        let said = refused(vec![Kprobe::at(wrong).into()]);
-        assert!(said.contains("should read"), "{said}");
+        let message = refused(vec![Kprobe::at(wrong).into()]);
+        assert!(message.contains("should read"), "{message}");
     }
-    let said = refused(vec![Kprobe::at("vfs_read").pre("record() } kprobe:x {").into()]);
-    assert!(said.contains("in pairs"), "{said}");
+    let message = refused(vec![Kprobe::at("vfs_read").pre("record() } kprobe:x {").into()]);
+    assert!(message.contains("in pairs"), "{message}");
     assert_eq!(listed(), "");
 }
 
@@ -394,8 +405,8 @@ fn a_panic_leaves_nothing_attached() {
     let mut probe = probe.on_hit(|hit| panic!("at {}", hit.event)).register().unwrap();
     calls("seek", 20);
     let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| probe.poll()));
-    let said = polled.unwrap_err();
-    assert_eq!(said.downcast_ref::<String>().unwrap(), "at kprobe:ksys_lseek");
+    let message = polled.unwrap_err();
+    assert_eq!(message.downcast_ref::<String>().unwrap(), "at kprobe:ksys_lseek");
     assert_eq!(listed(), "", "although the registration lives");
     assert_eq!(probe.poll().unwrap(), 0);
 }
@@ -430,8 +441,8 @@ fn arrays_are_attached_in_one_operation() {
         hits.iter()
             .all(|hit| hit.event == format!("kprobe:{}", names[hit.probe]))
     );
-    let said = probes.disable_one(read).unwrap_err().to_string();
-    assert!(said.contains("in one operation"), "{said}");
+    let message = probes.disable_one(read).unwrap_err().to_string();
+    assert!(message.contains("in one operation"), "{message}");
     probes.unregister_in_background().unwrap();
     assert_eq!(listed(), "");
     // A pattern is one probe.

@@ -46,20 +46,20 @@ fn missed() -> u64 {
 }
 
 fn agent(options: &[&str]) -> Child {
-    let said = fs::File::create("/tmp/agent.said").unwrap();
+    let printed = fs::File::create("/tmp/agent.said").unwrap();
     let mut command = Command::new("kestrel");
     command.arg("agent").args(options);
-    command.stdout(Stdio::null()).stderr(said).spawn().unwrap()
+    command.stdout(Stdio::null()).stderr(printed).spawn().unwrap()
 }
 
-fn said() -> String {
+fn printed() -> String {
     fs::read_to_string("/tmp/agent.said").unwrap_or_default()
 }
 
 /// Ends an agent as Ctrl-C does.
 fn end(mut agent: Child) {
     shell(&format!("kill -INT {}", agent.id())).success();
-    assert!(agent.wait().unwrap().success(), "{}", said());
+    assert!(agent.wait().unwrap().success(), "{}", printed());
 }
 
 fn until(what: &str, mut is: impl FnMut() -> bool) {
@@ -68,7 +68,7 @@ fn until(what: &str, mut is: impl FnMut() -> bool) {
         assert!(
             begun.elapsed() < Duration::from_secs(90),
             "{what} in vain: {}",
-            said()
+            printed()
         );
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -125,7 +125,7 @@ fn each_record_is_kept_once_however_often_the_agent_is_killed() {
             ]);
             // Some while they end what the one before left, most while they write and rotate.
             if round % 5 > 0 {
-                until("beginning", || said().contains("keeping kept"));
+                until("beginning", || printed().contains("keeping kept"));
             }
             if round % 2 == 1 {
                 let before = files("/tmp/log/main").len();
@@ -196,7 +196,7 @@ fn a_stream_is_resized_while_it_is_kept_and_its_agent_is_killed() {
         for round in 0..number_in("KESTREL_AGENT_KILLS", 4) {
             let mut agent = agent(&["--log", "/tmp/resized"]);
             let size = ["512K", "1M", "2M"][round as usize % 3];
-            // What the one before did not come to read of the ring that was is read first.
+            // Records of the old ring that the agent before had not read are read first.
             until("resizing", || {
                 let run = kestrel(&["buffer", "resize", "kept", size]);
                 let waits = run.err.contains("wait for their reader");
@@ -205,7 +205,7 @@ fn a_stream_is_resized_while_it_is_kept_and_its_agent_is_killed() {
                 run.code == Some(0)
             });
             resized += 1;
-            // Before it comes to see the new ring, while it changes over, and later.
+            // Before it sees the new ring, while it changes over, and later.
             std::thread::sleep(Duration::from_millis(round * 5 % 40));
             agent.kill().unwrap();
             agent.wait().unwrap();
@@ -237,7 +237,7 @@ fn a_stream_is_resized_while_it_is_kept_and_its_agent_is_killed() {
         "{} and {full} lost of {calls}, {missed} missed",
         kept.len()
     );
-    // Whoever was interrupted while the ring was exchanged may be late, once on each CPU.
+    // A writer that was interrupted while the ring was exchanged may be late, once on each CPU.
     assert!(backwards <= 2 * resized, "{backwards} records are out of order");
     let rings = shell("ls /sys/fs/bpf/kestrel/main").success();
     assert!(rings.contains(&format!("kept-{resized}")), "{rings}");
@@ -267,7 +267,7 @@ fn files_are_the_users_and_of_limited_size_and_number() {
         "ops",
     ];
     let keeper = agent(&options);
-    until("beginning", || said().contains("keeping kept"));
+    until("beginning", || printed().contains("keeping kept"));
     let second = kestrel(&["agent", "--once", "--log", "/tmp/other"]);
     assert!(
         second.err.contains("another agent keeps its log"),
@@ -276,15 +276,17 @@ fn files_are_the_users_and_of_limited_size_and_number() {
     );
     until("rotating", || {
         shell("calls getppid 1000").success();
-        said().contains("removed")
+        printed().contains("removed")
     });
-    // What is left when the session ends is kept, too.
+    // Records left when the session ends are kept, too.
     shell("calls getppid 7 2").success();
     drop(session);
-    until("ending", || said().contains("it has ended, and its log is whole"));
+    until("ending", || {
+        printed().contains("it has ended, and its log is whole")
+    });
     end(keeper);
     let names = files("/tmp/rotated/main");
-    assert_eq!(names.len(), 3, "{}", said());
+    assert_eq!(names.len(), 3, "{}", printed());
     for path in names.iter().chain([&PathBuf::from("/tmp/rotated/main")]) {
         let found = fs::metadata(path).unwrap();
         assert_eq!(
@@ -333,7 +335,7 @@ fn tables_that_are_loaded_are_followed_and_overwriting_buffers_are_refused() {
     let refused = kestrel(&["agent", "--once", "--log", "/tmp/loaded", "--log-buffer", "flown"]);
     assert!(refused.err.contains("flown overwrites"), "{}", refused.err);
     let keeper = agent(&["--log", "/tmp/loaded", "--log-buffer", "kept"]);
-    until("beginning", || said().contains("keeping kept"));
+    until("beginning", || printed().contains("keeping kept"));
     shell("calls getppid 300").success();
     let text =
         "table later { syscalls:sys_enter_read /comm == \"calls\"/ { record(args.count, later = 1) } }";
@@ -361,7 +363,7 @@ fn a_stream_that_is_made_later_is_kept_from_its_first_record_on() {
     let _gone = fs::remove_dir_all("/tmp/made");
     let session = Session::start(TABLE);
     let keeper = agent(&["--log", "/tmp/made"]);
-    until("beginning", || said().contains("keeping kept"));
+    until("beginning", || printed().contains("keeping kept"));
     shell("calls getppid 100").success();
     let create = ["buffer", "create", "more", "1M", "--mode", "stream"];
     kestrel(&create).success();
@@ -370,7 +372,7 @@ fn a_stream_that_is_made_later_is_kept_from_its_first_record_on() {
     fs::write("/tmp/more.kst", table).unwrap();
     kestrel(&["table", "load", "/tmp/more.kst"]).success();
     shell("calls getppid 200").success();
-    until("the new one", || said().contains("kept, more"));
+    until("the new one", || printed().contains("kept, more"));
     shell("calls getppid 50").success();
     // The first one is kept on.
     fs::write(
@@ -391,13 +393,13 @@ fn a_stream_that_is_made_later_is_kept_from_its_first_record_on() {
     assert!(
         kept <= 375 && kept + missed >= 375,
         "{kept}, {missed} missed\n{}",
-        said()
+        printed()
     );
     drop(session);
 }
 
 #[test]
-fn a_full_disk_is_waited_for_and_what_is_lost_is_counted() {
+fn a_full_disk_is_waited_for_and_losses_are_counted() {
     shell("mkdir -p /tmp/small && mount -t tmpfs -o size=400k none /tmp/small").success();
     let session = Session::start(&TABLE.replace("1M", "64K"));
     let keeper = agent(&[
@@ -408,12 +410,12 @@ fn a_full_disk_is_waited_for_and_what_is_lost_is_counted() {
         "--rotate-time",
         "200ms",
     ]);
-    until("beginning", || said().contains("keeping kept"));
+    until("beginning", || printed().contains("keeping kept"));
     let mut calls = 0u64;
     until("filling", || {
         shell("calls getppid 1500").success();
         calls += 1500;
-        said().contains("No space left on device")
+        printed().contains("No space left on device")
     });
     // More than the ring holds.
     shell("calls getppid 6000").success();
@@ -422,7 +424,7 @@ fn a_full_disk_is_waited_for_and_what_is_lost_is_counted() {
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     assert!(status["buffers"][0]["lost"].as_u64().unwrap() > 0, "{status}");
     shell("mount -o remount,size=16m /tmp/small").success();
-    until("going on", || said().contains("the log goes on"));
+    until("going on", || printed().contains("the log goes on"));
     shell("calls getppid 100").success();
     calls += 100;
     end(keeper);
@@ -441,7 +443,7 @@ fn a_full_disk_is_waited_for_and_what_is_lost_is_counted() {
         lost > 0 && explained <= calls && explained + missed >= calls,
         "{} + {lost} of {calls}: {}",
         kept.len(),
-        said()
+        printed()
     );
     drop(session);
     shell("umount /tmp/small").success();

@@ -134,7 +134,7 @@ fn programs_on_several_processors_share_a_map() {
 
 /// New keys on several processors at once: each is made once, and what both found counts.
 #[test]
-fn keys_are_made_by_whoever_comes_first() {
+fn keys_are_made_by_the_first_cpu() {
     let line = "calls getppid 10000 & calls getppid 10000; wait";
     // Every call of a thread uses a key that the other makes at about the same time.
     let handler = format!("{GETPPID} {{ @call[tid]++; @at[@call[tid]] = count(); @plain[@call[tid]] += 1 }}");

@@ -74,8 +74,8 @@ fn each_write_is_one_event_and_others_are_none() {
         (i=0; while [ $i -lt 300 ]; do echo line $i; i=$((i+1)); done) | kestrel mark - from=lines &
         wait";
     shell(line).success();
-    let (records, counts, said) = recorder.stop();
-    assert_eq!((counts.lost, counts.missed), (0, 0), "{said}");
+    let (records, counts, printed) = recorder.stop();
+    assert_eq!((counts.lost, counts.missed), (0, 0), "{printed}");
     let mut by = BTreeMap::new();
     for record in &records {
         assert_eq!(record.event, "mark", "{record:?}");
@@ -84,7 +84,7 @@ fn each_write_is_one_event_and_others_are_none() {
     }
     let expected = [("command", 10), ("line", 300), ("number", 6000), ("shell", 500)];
     assert_eq!(by, expected.map(|(name, count)| (name.to_owned(), count)).into());
-    // Each of the three threads said each of its numbers, and nothing was told twice.
+    // Each number of each of the three threads is there, and none twice.
     let mut numbers: Vec<(u64, &str)> = records
         .iter()
         .filter(|record| record.text("text").starts_with("number "))
@@ -127,8 +127,8 @@ fn marks_are_recorded_as_written_to_the_device() {
         .write_at(format!("{longer}\0v={long}").as_bytes(), 257)
         .unwrap();
     shell("kestrel mark ''; kestrel mark 'a \"b\"' build=1234 'who=two words' empty=").success();
-    let (records, counts, said) = recorder.stop();
-    assert_eq!(counts.lost, 0, "{said}");
+    let (records, counts, printed) = recorder.stop();
+    assert_eq!(counts.lost, 0, "{printed}");
     let values: Vec<&str> = records.iter().map(|record| record.text("values")).collect();
     let cut = format!("v={}", &long[2..]);
     let of_values = [
@@ -153,7 +153,7 @@ fn marks_are_recorded_as_written_to_the_device() {
     assert_eq!(records.last().unwrap().text("comm"), "kestrel");
 }
 
-/// A terminal is told of control characters, and does not obey them; JSON has them as its escapes.
+/// Control characters are shown on a terminal and not obeyed; JSON has them as its escapes.
 #[test]
 fn a_recorded_mark_is_shown() {
     let line = r"printf '\033[31mred\a\ntwo\n' > /dev/kestrel-mark; kestrel mark plain a=1 'b=two words'";
@@ -197,8 +197,8 @@ fn vectors_are_marks_too() {
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
     let parts = [IoSlice::new(b"not"), IoSlice::new(b"this")];
     assert_eq!((&null).write_vectored(&parts).unwrap(), 7);
-    let (records, counts, said) = recorder.stop();
-    assert_eq!(counts.lost, 0, "{said}");
+    let (records, counts, printed) = recorder.stop();
+    assert_eq!(counts.lost, 0, "{printed}");
     assert_eq!(texts(&records), ["one", "second", "kept", "first"]);
     assert!(
         records.iter().all(|record| record.event == "mark:writev"),
@@ -220,8 +220,8 @@ fn predicates_and_processes_choose() {
     let recorder = Recorder::start("own", &["-p", &pid, "-e", "mark"]);
     shell("calls mark 50").success();
     mark_calls(20).unwrap();
-    let (own, _, said) = recorder.stop();
-    assert_eq!(own.len(), 20, "{said}");
+    let (own, _, printed) = recorder.stop();
+    assert_eq!(own.len(), 20, "{printed}");
     assert!(own.iter().all(|record| record.pid.to_string() == pid));
 }
 
@@ -291,7 +291,7 @@ fn a_table_with_marks_is_loaded_live() {
         .filter(|r| r.event == "mark")
         .map(|r| r.text("text"))
         .collect();
-    // What the ring before held is in the dump, too.
+    // The contents of the ring before are in the dump, too.
     assert_eq!(marks, ["first", "second"]);
     kestrel(&["table", "use", "one"]).success();
     kestrel(&["table", "unload", "later"]).success();
@@ -366,14 +366,14 @@ fn the_device_is_roots_until_root_opens_it() {
             String::from_utf8_lossy(&run.stderr).into_owned(),
         )
     };
-    let (code, said) = other(&["mark", "refused"]);
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("chgrp"), "{said}");
+    let (code, printed) = other(&["mark", "refused"]);
+    assert_eq!(code, Some(3), "{printed}");
+    assert!(printed.contains("chgrp"), "{printed}");
     shell("chgrp 1000 /dev/kestrel-mark; chmod g+w /dev/kestrel-mark").success();
-    let (code, said) = other(&["mark", "let in"]);
-    assert_eq!(code, Some(0), "{said}");
-    let (records, _, said) = recorder.stop();
-    assert_eq!(texts(&records), ["let in"], "{said}");
+    let (code, printed) = other(&["mark", "let in"]);
+    assert_eq!(code, Some(0), "{printed}");
+    let (records, _, printed) = recorder.stop();
+    assert_eq!(texts(&records), ["let in"], "{printed}");
     assert_eq!(records[0].number("uid"), 1000);
     std::fs::remove_file(MARKS).unwrap();
 }

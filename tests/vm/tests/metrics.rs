@@ -209,7 +209,7 @@ fn agent(options: &[&str]) -> Child {
 }
 
 #[test]
-fn metrics_are_what_was_done_in_both_formats() {
+fn metrics_count_the_actions_in_both_formats() {
     std::fs::write("/tmp/metrics.kst", TABLE).unwrap();
     // Where it is up already, or there is no such program, the scrape says so.
     let _ = shell("ip link set lo up 2>/dev/null || ifconfig lo 127.0.0.1 up");

@@ -1,4 +1,4 @@
-//! Hits that the kernel lets no handler see: a probe hit while another one's handler runs on that CPU; told by every command that shows probes.
+//! Hits that the kernel lets no handler see: a probe hit while another one's handler runs on that CPU; reported by every command that shows probes.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use kestrel::catalog::Catalog;
@@ -12,7 +12,7 @@ use vm_tests::{Run, TRACEFS, kestrel};
 
 /// Reads that the workload makes, and so hits of the outer probe.
 const READS: usize = 50;
-/// What a handler that asks for the kernel's stack goes through; nobody else takes stacks here.
+/// A function that a handler goes through when it asks for the kernel's stack; no other program takes stacks here.
 const INNER: &str = "get_perf_callchain";
 /// The kinds of probes on it.
 const KINDS: [&str; 3] = ["kprobe", "kretprobe", "jprobe"];
@@ -67,9 +67,9 @@ fn define(lines: &str) {
     }
 }
 
-/// How many hits of an event a text says that were missed.
-fn told(text: &str, event: &str) -> u64 {
-    let about = |line: &&str| MISSED.iter().any(|said| line.contains(said));
+/// Number of missed hits of an event in a text.
+fn missed_hits(text: &str, event: &str) -> u64 {
+    let about = |line: &&str| MISSED.iter().any(|printed| line.contains(printed));
     let mut lines = text.lines().filter(about);
     let of_event = format!(" of {event} ");
     lines
@@ -82,7 +82,7 @@ fn inner(kind: &str) -> String {
 }
 
 #[test]
-fn hits_within_handlers_are_told_as_the_kernel_counts_them() {
+fn hits_within_handlers_are_reported_as_the_kernel_counts_them() {
     let theirs = Theirs::put();
     let outer = outer();
     let stack = format!("{outer} /comm == \"calls\"/ {{ record(kstack) }}");
@@ -106,8 +106,13 @@ fn hits_within_handlers_are_told_as_the_kernel_counts_them() {
     // Fentry needs no breakpoint, so a jprobe that is one is not missed, but recorded.
     let seen = |what: &str, run: &Run, text: &str, entry: u64, leave: u64| {
         assert!(entry >= READS as u64, "{what}: the kernel counts {entry}");
-        assert_eq!(told(text, &inner("kprobe")), entry, "{what}: {}", run.err);
-        assert_eq!(told(text, &inner("kretprobe")), leave, "{what}: {}", run.err);
+        assert_eq!(missed_hits(text, &inner("kprobe")), entry, "{what}: {}", run.err);
+        assert_eq!(
+            missed_hits(text, &inner("kretprobe")),
+            leave,
+            "{what}: {}",
+            run.err
+        );
     };
     let (run, entry, leave) = traced(&["record", "-o", "/tmp/nested"]);
     seen("record", &run, &run.err, entry, leave);
@@ -120,7 +125,12 @@ fn hits_within_handlers_are_told_as_the_kernel_counts_them() {
     );
     assert_eq!((of(&inner("kprobe")), of(&inner("kretprobe"))), (0, 0));
     let jprobe = inner("jprobe");
-    assert_eq!(of(&jprobe) as u64 + told(&run.err, &jprobe), entry, "{}", run.err);
+    assert_eq!(
+        of(&jprobe) as u64 + missed_hits(&run.err, &jprobe),
+        entry,
+        "{}",
+        run.err
+    );
     let report = kestrel(&["report", "/tmp/nested"]).success();
     seen("report", &run, &report, entry, leave);
     let report: Value =
@@ -188,15 +198,15 @@ fn hits_within_handlers_are_told_as_the_kernel_counts_them() {
         now,
         "{status}"
     );
-    // What another program's run hid is counted by some kernels only; the others' users are told, whichever way they look.
+    // Hits hidden by another program's run are counted by some kernels only; on others every command says so.
     let part = "not all missed hits are counted";
     let whole = status["uncounted"].is_null();
     assert_eq!(run.err.contains(part), !whole, "trace: {}{status}", run.err);
     assert_eq!(notes.join("\n").contains(part), !whole, "record: {notes:?}");
     let types = Catalog::new(Host::default()).types().unwrap();
     let mut info = types.find_all("bpf_link_info");
-    let tells = info.any(|id| types.find_member(id, "perf_event").is_some());
-    assert_eq!(tells, whole, "{status}");
+    let knows_event = info.any(|id| types.find_member(id, "perf_event").is_some());
+    assert_eq!(knows_event, whole, "{status}");
 }
 
 /// Four busy threads preempt each other inside of the programs, where the kernel does that at all: other programs take what it skips then.
@@ -225,7 +235,7 @@ fn threads_that_preempt_each_other_miss_next_to_nothing() {
         let counts = counts(&run.err);
         assert_eq!(counts.lost, 0, "{}", run.err);
         assert!(run.err.contains("; lost 0, missed "), "{}", run.err);
-        // What other processes missed is counted, too.
+        // Hits that other processes missed are counted, too.
         assert!(
             counts.explain(counts.recorded as usize, (CALLS * THREADS) as usize),
             "{event}: {}",

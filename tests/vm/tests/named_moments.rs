@@ -13,9 +13,9 @@ use vm_tests::named::{add, hit, listed, number, probe};
 use vm_tests::recording::{record_command, records};
 use vm_tests::{getppid_calls, kestrel, read_calls, run, until};
 
-/// A function of the kernel that nobody but these tests has called.
+/// A function of the kernel that only these tests have called.
 const CALLED: &str = "__x64_sys_getppid";
-/// One in which threads sleep.
+/// A function in which threads sleep.
 const SLEEPS: &str = "hrtimer_nanosleep";
 
 /// An instruction of a function that every call runs, with one that always follows.
@@ -87,7 +87,7 @@ fn each_keeps_its_own() {
         let one = all.iter().find(|probe| probe["name"] == name).unwrap();
         number(&one[what])
     };
-    // What comes after an instruction is shown at the instruction.
+    // A post-handler is shown at its instruction.
     for (name, moment) in [("a", Value::from("post")), ("pre", Value::Null)] {
         let site = &probe(name)["sites"][0];
         let symbol = site["symbol"].as_str().unwrap();
@@ -133,7 +133,7 @@ fn each_keeps_its_own() {
     getppid_calls(50);
     hit(&[("back", 300), ("again", 400), ("grp/most", 400)]);
 
-    // What they recorded.
+    // Records of the probes.
     kestrel(&["buffer", "dump", "--session", SESSION, "-o", "/tmp/moments.trace"]).success();
     let all = records("/tmp/moments.trace");
     let of = |name: &str| all.iter().filter(|r| r.event == name).collect::<Vec<_>>();
@@ -157,7 +157,7 @@ fn each_keeps_its_own() {
     kestrel(&["probe", "remove", "a", "back"]).success();
     getppid_calls(50);
     hit(&[("again", 450)]);
-    // What they kept for themselves goes with them.
+    // The probes' own maps go with them.
     assert!(hidden_maps() > 0);
     kestrel(&["probe", "remove", "--all"]).success();
     assert_eq!(hidden_maps(), 0);

@@ -133,7 +133,7 @@ fn a_calls_own_fields_come_and_go_under_load() {
     println!("{}", run.err);
     assert_ne!(run.code, Some(0));
     assert!(run.err.contains("33 different handlers"), "{}", run.err);
-    // What is said is about the event that was named, not about the set of all of them.
+    // The message is about the event that was named, not about the set of all of them.
     let run = kestrel(&["table", "load", &text]);
     assert_ne!(run.code, Some(0));
     assert!(

@@ -94,19 +94,19 @@ fn record_both((event, own): (&str, &str), how: &[&str], command: &[&str]) {
         &ours[..],
     ]
     .concat();
-    let said = run("perf", &all);
+    let printed = run("perf", &all);
     assert_eq!(
-        said.code,
+        printed.code,
         Some(0),
         "perf beside kestrel: {}\n{}",
-        said.out,
-        said.err
+        printed.out,
+        printed.err
     );
     assert_eq!(
-        said.err.lines().find(|line| line.contains("events in")),
+        printed.err.lines().find(|line| line.contains("events in")),
         None,
         "quiet: {}",
-        said.err
+        printed.err
     );
 }
 
@@ -116,7 +116,7 @@ fn plain(name: &str) -> &str {
     name.split_once('(').map_or(name, |(name, _)| name)
 }
 
-/// How far behind the beginning of its function a frame is.
+/// Offset of a frame in its function.
 fn offset(frame: &Frame) -> Option<u64> {
     let (_, offset) = frame.name.rsplit_once("+0x")?;
     u64::from_str_radix(offset, 16).ok()
@@ -128,7 +128,7 @@ fn agree(perf: &Frame, ours: &Frame) -> bool {
     if behind > 1 {
         return false;
     }
-    // What perf cannot name, it cannot open. Where a call is a function's last instruction, perf names the function behind it.
+    // A frame without a name is in a file that perf cannot open. Where a call is a function's last instruction, perf names the function behind it.
     if perf.name.starts_with("[unknown]") || offset(perf) == Some(0) {
         return true;
     }
@@ -240,8 +240,8 @@ fn functions_of_files_on_overlayfs_are_named() {
     ]);
     assert_eq!(recorded.code, Some(0), "{}", recorded.err);
     let report = kestrel(&["report", "-g", TRACE]);
-    for said in [&recorded.err, &report.err, &report.out] {
-        assert!(!said.contains("another file lies there"), "{said}");
+    for printed in [&recorded.err, &report.err, &report.out] {
+        assert!(!printed.contains("another file lies there"), "{printed}");
     }
     let lines = kestrel(&["print", "--format", "perf-script", TRACE]).success();
     let is_named = |line: &str| line.contains("libc.so.6") && line.contains("brk+");
@@ -291,7 +291,7 @@ fn pythons_functions_are_named_as_perf_names_them() {
 }
 
 #[test]
-fn without_frame_pointers_copies_of_the_stack_have_what_perf_finds_in_them() {
+fn without_frame_pointers_copies_of_the_stack_have_the_frames_that_perf_finds() {
     // C stands in the test of deep stacks.
     program("/tmp/stacks_cppless", build!("stacks_cpp_frameless"));
     let command = ["/tmp/stacks_cppless", "plain", "4"];

@@ -1,4 +1,4 @@
-//! A buffer for one process: its records from the first to the last, nobody else's, as a recorder with `-p` has them.
+//! A buffer for one process: its records from the first to the last, no other process's, as a recorder with `-p` has them.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use kestrel::catalog::Catalog;
@@ -29,7 +29,7 @@ const EVENTS: &[&str] = &[
     "exceptions:page_fault_user",
 ];
 
-/// A process that waits for a line, then does what the shell is told.
+/// A process that waits for a line, then runs a script of the shell.
 fn waiting(script: &str) -> Child {
     let child = Command::new("taskset")
         .args(["-c", "0", "sh", "-c", &format!("read go; {script}")])
@@ -63,7 +63,7 @@ fn dump(session: &str, buffer: &str) -> Vec<Record> {
     records
 }
 
-/// What `buffer list` says of a buffer.
+/// The row of `buffer list` about a buffer.
 fn listed(session: &str, buffer: &str) -> Value {
     let text = kestrel(&["buffer", "list", "--session", session, "--format", "json"]).success();
     let mut rows = text
@@ -72,7 +72,7 @@ fn listed(session: &str, buffer: &str) -> Value {
     rows.find(|row| row["name"] == buffer).unwrap()
 }
 
-/// How many records a buffer has had since it was made. A dump would tell, too, but the other buffers have the calls that it makes, time and again.
+/// Number of records of a buffer since it was made. A dump would show it, too, but the other buffers record the calls that a dump makes.
 fn kept(session: &str, buffer: &str) -> u64 {
     listed(session, buffer)["recorded"].as_u64().unwrap()
 }
@@ -85,7 +85,7 @@ fn missed(session: &str) -> u64 {
     programs.iter().map(|p| p["missed"].as_u64().unwrap()).sum()
 }
 
-/// Nothing of the process is in the other buffers, nothing of others is in its own; gives its own.
+/// Checks that no record of the process is in the other buffers, and none of others in its own; returns its own.
 fn whole(session: &str, pid: u32, others: &[&str]) -> Vec<Record> {
     let its = |record: &&Record| record.pid == u64::from(pid);
     let own = dump(session, "second");
@@ -127,8 +127,8 @@ fn at_exit(records: &[Record]) -> (Vec<Record>, Vec<Record>) {
     records.iter().cloned().partition(|record| lives(&record))
 }
 
-/// How often each record stands there. Times are left out: of two programs on one event either may be interrupted before it has taken its time.
-/// So are CPUs of system calls: from 6.13 on a thread can move to another one between two programs of their tracepoints.
+/// Number of times that each record stands there. Times are left out: of two programs on one event either may be interrupted before it has taken its time.
+/// CPUs of system calls are left out, too: from 6.13 on a thread can move to another one between two programs of their tracepoints.
 fn each(records: &[Record]) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for record in records {
@@ -173,7 +173,7 @@ fn others() -> Child {
 }
 
 #[test]
-fn it_holds_what_a_recorder_of_the_process_has() {
+fn the_buffer_holds_the_records_of_a_recorder_of_the_process() {
     let mut target = waiting(LIFE);
     let pid = target.id();
     let text = format!(
@@ -204,9 +204,9 @@ fn it_holds_what_a_recorder_of_the_process_has() {
     let mut load = others();
     target.stdin.take().unwrap().write_all(b"go\n").unwrap();
     assert!(target.wait().unwrap().success());
-    let (reference, counts, said) = recorder.stop();
+    let (reference, counts, printed) = recorder.stop();
     load.wait().unwrap();
-    assert_eq!(counts.lost, 0, "{said}");
+    assert_eq!(counts.lost, 0, "{printed}");
 
     let own = whole("own", pid, &["first", "third"]);
     // Both began while it waited and ended when it was gone.
@@ -249,7 +249,7 @@ fn it_holds_what_a_recorder_of_the_process_has() {
     assert!(on(0) && on(1), "it was on both CPUs");
     let threads: std::collections::BTreeSet<u64> = own.iter().map(|record| record.tid).collect();
     assert!(threads.len() == 3, "{threads:?}");
-    // What it started is another process.
+    // A process that it started is another one.
     let forks: Vec<i64> = own
         .iter()
         .filter(|record| record.event == "sched:sched_process_fork")
@@ -306,7 +306,7 @@ fn a_process_that_runs_already_is_set_aside_from_its_next_event_on() {
     assert_eq!(dump("three", "second").len(), 0, "it is for no process");
     assert_eq!(listed("three", "second")["process"], -1);
     let set = format!("target={pid}");
-    let said = kestrel(&[
+    let printed = kestrel(&[
         "handler",
         "control",
         "--session",
@@ -315,7 +315,7 @@ fn a_process_that_runs_already_is_set_aside_from_its_next_event_on() {
         "set",
         &set,
     ]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert_eq!(printed.code, Some(0), "{}", printed.err);
     // The command waited for handlers that saw the old value; what they wrote is from before the reset.
     kestrel(&["buffer", "reset", "--session", "three"]).success();
     let before = kept("three", "second");

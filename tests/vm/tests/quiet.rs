@@ -15,7 +15,7 @@ use vm_tests::{getppid_calls, kestrel, shell, until};
 
 /// Wakes of an idle program in a second.
 const MAX: u64 = 10;
-/// How long its wakes are counted.
+/// Time over which its wakes are counted.
 const WINDOW: Duration = Duration::from_secs(3);
 
 /// A program in the background, ended as Ctrl-C does.
@@ -30,7 +30,7 @@ impl Running {
         Self(command.spawn().unwrap())
     }
 
-    /// How often its threads have gone to sleep.
+    /// Number of times that its threads have gone to sleep.
     fn sleeps(&self) -> u64 {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
         let status = |task: fs::DirEntry| fs::read_to_string(task.path().join("status")).unwrap_or_default();
@@ -138,7 +138,7 @@ fn the_recorder_is_left_out_unless_it_is_asked_for() {
         without.len()
     );
     assert!(!without.is_empty());
-    // What is left of the recorder are switches to and from other programs, which are about those.
+    // The recorder's remaining events are switches to and from other programs, which are about those.
     assert_eq!(alone(&own), 0, "of {} switches", without.len());
     own_share_is_small(event);
 }
@@ -151,11 +151,11 @@ fn own_share_is_small(event: &str) {
     for _ in 0..SLEEPS {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let (all, _, said) = recorder.stop();
+    let (all, _, printed) = recorder.stop();
     let own = all.iter().filter(|record| has_own_name(record)).count();
     println!("{own} of {} switches are the recorder's", all.len());
-    assert!(all.len() > SLEEPS, "{} of {SLEEPS} sleeps: {said}", all.len());
-    assert!(own * 100 < all.len(), "{own} of {}: {said}", all.len());
+    assert!(all.len() > SLEEPS, "{} of {SLEEPS} sleeps: {printed}", all.len());
+    assert!(own * 100 < all.len(), "{own} of {}: {printed}", all.len());
 }
 
 /// Whether a switch is one to or from a recorder.

@@ -1,4 +1,4 @@
-//! The command lines that a reader meets first: those of README.md.
+//! The command lines of README.md.
 
 use vm_tests::pages::Page;
 
@@ -8,7 +8,7 @@ fn commands_of_the_readme_run() {
 }
 
 #[test]
-fn commands_of_the_table_of_what_readers_know_run() {
+fn commands_of_the_table_of_habits_run() {
     let page = Page::of("README.md");
     page.write("script.bt", "begin { exit() }\n");
     page.write(

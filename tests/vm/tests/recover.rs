@@ -29,16 +29,16 @@ fn buffers_of_a_stopped_recorder_are_recovered_live() {
             "sched:sched_process_*",
         ],
     );
-    // It keeps the session's last references and answers nobody.
+    // It keeps the session's last references and does not run.
     recorder.hold();
     run("calls", &["getppid", &CALLS.to_string()]).success();
-    let told = kestrel(&["recover", "--live", "-o", out]).success();
+    let messages = kestrel(&["recover", "--live", "-o", out]).success();
     let kept = |directory: &str| {
         let records = records(directory);
         records.iter().filter(|r| r.event.contains("getppid")).count()
     };
     let recovered = kept(out);
-    assert!(told.contains("0 missing between them"), "{told}");
+    assert!(messages.contains("0 missing between them"), "{messages}");
     recorder.go_on();
     let (all, counts, _) = recorder.stop();
     assert_eq!(counts.overwritten, 0);
@@ -57,7 +57,7 @@ fn buffers_of_a_stopped_recorder_are_recovered_live() {
 fn where_there_is_nothing_it_says_so() {
     let live = || kestrel(&["recover", "--live", "-o", "/tmp/nothing.recovered"]);
     let mut nothing = live();
-    // What another test recorded is there until its programs have come off, in the background.
+    // Sessions of other tests are there until their programs have come off, in the background.
     for _ in 0..200 {
         if nothing.code != Some(0) {
             break;
@@ -96,10 +96,10 @@ fn a_session_without_its_pins_is_recovered_live() {
     shell("rm -r /sys/fs/bpf/kestrel/lost").success();
     shell("calls getppid 700").success();
     assert_eq!(kestrel(&["status"]).code, Some(1), "it has no name any more");
-    let told = kestrel(&["recover", "--live", "-o", out]).success();
+    let messages = kestrel(&["recover", "--live", "-o", out]).success();
     assert!(
-        told.contains("session lost (") && told.contains("0 missing between them"),
-        "{told}"
+        messages.contains("session lost (") && messages.contains("0 missing between them"),
+        "{messages}"
     );
     let found = records(out);
     let calls: Vec<_> = found.iter().filter(|r| r.event.contains("getppid")).collect();

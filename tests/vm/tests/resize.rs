@@ -102,7 +102,7 @@ fn probes_explained(session: &str, happened: u64) {
     }
 }
 
-/// What became of the calls: kept, lost, and missed.
+/// Number of the calls: kept, lost, and missed.
 fn calls_counted(name: &str) -> (u64, u64, u64) {
     let session = store().session(Some(name)).unwrap();
     let status = session.status(None).unwrap();
@@ -237,7 +237,7 @@ fn resizes_under_load_lose_and_double_nothing() {
     println!("{happened} events, {counts:?}; the slowest resize took {slowest:?}");
     explained(counts, happened);
     probes_explained("resized", happened);
-    // What handlers count in maps is counted once, too.
+    // Counts of handlers in maps are counted once, too.
     let session = store().session(None).unwrap();
     let handlers = session.handlers().unwrap();
     let kept: u64 = handlers
@@ -286,7 +286,7 @@ fn resized_buffers_keep_their_records_and_refused_resizes_change_nothing() {
         records.len()
     };
     calls(100);
-    for (words, code, said) in [
+    for (words, code, printed) in [
         (&["nowhere", "1M"][..], 2, "one, two, messages"),
         (&["one", "0"], 2, "nothing fits into 0 bytes"),
         (&["one", "1T"], 2, "not a unit"),
@@ -298,7 +298,7 @@ fn resized_buffers_keep_their_records_and_refused_resizes_change_nothing() {
     ] {
         let (got, _, err) = resize(words);
         assert_eq!(got, Some(code), "{words:?}: {err}");
-        assert!(err.contains(said), "{words:?}: {err}");
+        assert!(err.contains(printed), "{words:?}: {err}");
     }
     // All, but for what the kernel says it missed.
     let about = |kept: usize, happened: usize| {
@@ -312,15 +312,15 @@ fn resized_buffers_keep_their_records_and_refused_resizes_change_nothing() {
     about(first, 100);
     let (code, out, err) = resize(&["one", "100k", "--format", "json"]);
     assert_eq!(code, Some(0), "{err}");
-    let told: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
-        (&told["from"], &told["to"]),
+        (&answer["from"], &answer["to"]),
         (&65536.into(), &131_072.into()),
-        "{told}"
+        "{answer}"
     );
     assert!(
-        told["kept_bytes"].as_u64().unwrap() >= 24 * first as u64,
-        "{told}"
+        answer["kept_bytes"].as_u64().unwrap() >= 24 * first as u64,
+        "{answer}"
     );
     assert_eq!(dumped(), first, "all in the old ring");
     calls(50);

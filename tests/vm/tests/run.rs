@@ -24,7 +24,7 @@ fn functions_are_counted_by_their_addresses() {
         fexit:vfs_read /comm == "dd" && args.count == 1/ { @mixed[func] = count() }
         end { for ($kv : @f) { printf("loop %s %d\n", $kv.0, (int64)$kv.1) } }"#;
     let command = "dd if=/dev/zero of=/dev/null bs=1 count=2000";
-    let said = |more: &[&str]| {
+    let printed = |more: &[&str]| {
         let mut args = vec!["run"];
         args.extend_from_slice(more);
         args.extend_from_slice(&["-e", program, "-c", command]);
@@ -32,7 +32,7 @@ fn functions_are_counted_by_their_addresses() {
         assert_eq!(run.code, Some(0), "{}", run.err);
         run.out
     };
-    let out = said(&[]);
+    let out = printed(&[]);
     for line in [
         "@f[vfs_read]: 2000\n",
         "@f[vfs_write]: 2000\n",
@@ -62,7 +62,7 @@ fn functions_are_counted_by_their_addresses() {
             .all(|name| name.starts_with("vfs_") && !name.contains('+')),
         "{out}"
     );
-    assert!(said(&["-f", "json"]).contains("\"vfs_write\": 2000"));
+    assert!(printed(&["-f", "json"]).contains("\"vfs_write\": 2000"));
 }
 
 /// A handler reads an aggregation of all CPUs as often as it likes: the verifier goes through the loop over them once for each map.
@@ -138,7 +138,7 @@ fn probes_of_all_kinds_count_the_same_calls() {
     assert!(places.is_sorted(), "{}", run.out);
 }
 
-/// What nothing stored is not shown at the end, of a run and of a recording; zeroes that were stored are.
+/// Maps in which nothing was stored are not shown at the end, of a run and of a recording; zeroes that were stored are.
 #[test]
 fn maps_never_written_are_not_printed_at_the_end() {
     let program = r#"tracepoint:syscalls:sys_enter_getppid /comm == "calls"/ {
@@ -217,7 +217,7 @@ fn a_probe_that_is_missing_is_refused_skipped_or_ignored() {
     );
 }
 
-/// Whatever order the kernel has for its own lists: kprobes and trampolines run the program attached last first.
+/// Handlers run in source order, whatever order the kernel has for its own lists: kprobes and trampolines run the program attached last first.
 #[test]
 fn handlers_of_one_event_run_in_source_order() {
     for event in [
@@ -336,12 +336,12 @@ fn path_socket_and_percpu_helpers_answer_as_the_kernel_does() {
 #[test]
 fn pinned_iterators_outlive_their_command() {
     let program = r#"begin { printf("begun\n"); } iter:task:walked { @[ctx.task.comm] = count(); printf("%s:%d %c\n", ctx.task.comm, ctx.task.pid, 65); print(7); }"#;
-    let said = "Program pinned to /sys/fs/bpf/walked\n";
+    let printed = "Program pinned to /sys/fs/bpf/walked\n";
     let tried = kestrel(&["run", "--dry-run", "-e", program]);
     assert_eq!(tried.code, Some(0), "{}", tried.err);
     let made = kestrel(&["run", "-e", program]);
     assert_eq!(made.code, Some(0), "{}", made.err);
-    assert!(made.out.starts_with(&format!("{said}begun\n")), "{}", made.out);
+    assert!(made.out.starts_with(&format!("{printed}begun\n")), "{}", made.out);
     for _ in 0..2 {
         let walked = shell("cat /sys/fs/bpf/walked");
         assert!(

@@ -1,4 +1,4 @@
-//! What the scheduler did, against `perf sched`, which records the same tasks at the same time.
+//! The scheduler's work, against `perf sched`, which records the same tasks at the same time.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use serde_json::Value;
@@ -18,7 +18,7 @@ done
 wait
 sleep 0.2";
 
-/// How many records of each kind are about a task: what one recorder has and the other has not bounds how far their figures may be apart.
+/// Number of records of each kind about a task: the records that only one recorder has bound the difference of their figures.
 type About = BTreeMap<(u64, &'static str), i64>;
 
 /// The events that figures are made of, with the fields that name tasks.
@@ -30,7 +30,7 @@ const ROLES: &[(&str, &str)] = &[
     ("sched:sched_stat_runtime", "pid="),
 ];
 
-/// What of a task perf shows.
+/// The row of a task in perf's table.
 #[derive(Debug)]
 struct Row {
     runtime_ms: f64,
@@ -45,8 +45,8 @@ fn record_both() {
     let kestrel = format!("kestrel sched record --buffer-size 16M -o {TRACE} -- sh {LOAD}");
     let clock = ["-k", "CLOCK_MONOTONIC", "-m", "4M", "-o", PERF];
     let arguments = [&["sched", "record"][..], &clock, &["--", "sh", "-c", &kestrel]].concat();
-    let said = run("perf", &arguments);
-    assert_eq!(said.code, Some(0), "{}\n{}", said.out, said.err);
+    let printed = run("perf", &arguments);
+    assert_eq!(printed.code, Some(0), "{}\n{}", printed.out, printed.err);
 }
 
 fn count(about: &mut About, line: &str) {
@@ -173,7 +173,7 @@ fn latencies_are_those_of_perf_task_by_task() {
         }
         if switches == 0 {
             alike += 1;
-            // Each recorder stamps an event when it comes to it, one after the other; a processor of this guest may stand still between the two.
+            // Each recorder stamps an event when it handles it, one after the other; a processor of this guest may stand still between the two.
             let average = task["average_ns"].as_f64().unwrap() / 1e6;
             close += usize::from((average - row.average_ms).abs() <= 1.0);
         }
@@ -324,8 +324,8 @@ fn wakers_are_those_of_perf(tids: &BTreeSet<u64>) {
 fn pipes_wake_their_readers() {
     fs::write(LOAD, SCRIPT).unwrap();
     let _ = fs::remove_dir_all(TRACE);
-    let said = kestrel(&["sched", "record", "-g", "-o", TRACE, "--", "sh", LOAD]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let printed = kestrel(&["sched", "record", "-g", "-o", TRACE, "--", "sh", LOAD]);
+    assert_eq!(printed.code, Some(0), "{}", printed.err);
     let document = json(&["sched", "wakeups", "--worst", "3", "--format", "json", TRACE]);
     let pairs = document["pairs"].as_array().unwrap();
     let shells = pairs
@@ -336,7 +336,7 @@ fn pipes_wake_their_readers() {
     assert_eq!(worst.len(), 3, "{document}");
     let delays: Vec<u64> = worst.iter().map(|it| it["delay_ns"].as_u64().unwrap()).collect();
     assert!(delays.is_sorted_by(|left, right| left >= right), "{delays:?}");
-    // What ran meanwhile fills the delay, but for what was lost to the eye.
+    // The tasks that ran meanwhile fill the delay, but for lost records.
     for it in worst {
         let meanwhile = it["meanwhile"].as_array().unwrap();
         let sum: u64 = meanwhile.iter().map(|it| it["ns"].as_u64().unwrap()).sum();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 #[test]
-fn a_recording_of_calls_says_what_its_programs_said() {
+fn a_recording_of_calls_prints_the_programs_live_output() {
     let folder = Path::new("/tmp/snoops");
     let made = std::fs::create_dir_all(folder);
     assert!(made.is_ok(), "{made:?}");

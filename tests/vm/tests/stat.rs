@@ -18,7 +18,7 @@ const GETPRIORITY: &str = "syscalls:sys_enter_getpriority";
 /// Rows of columns, and what was said beside them.
 struct Rows {
     rows: Vec<Vec<String>>,
-    said: String,
+    messages: String,
 }
 
 impl Rows {
@@ -33,7 +33,7 @@ impl Rows {
         assert_eq!(done.code, Some(0), "{}{}", done.out, done.err);
         Self {
             rows: read(Path::new(file)),
-            said: done.err,
+            messages: done.err,
         }
     }
 
@@ -55,8 +55,8 @@ impl Rows {
     /// All of them, or what is missing was said.
     #[track_caller]
     fn is_all(&self, counted: u64, of: u64) {
-        let explained = counted <= of && counted + missed(&self.said) >= of;
-        assert!(explained, "{counted} of {of}: {}\n{:?}", self.said, self.rows);
+        let explained = counted <= of && counted + missed(&self.messages) >= of;
+        assert!(explained, "{counted} of {of}: {}\n{:?}", self.messages, self.rows);
     }
 }
 
@@ -81,7 +81,7 @@ fn counted_calls(options: &[&str], threads: &str) -> Rows {
 }
 
 #[test]
-fn calls_are_counted_to_the_last_one_however_they_are_told_apart() {
+fn calls_are_counted_to_the_last_one_however_they_are_grouped() {
     let one = counted_calls(&["-e", GETPPID], "1");
     one.is_all(one.sum(0, GETPPID), CALLS);
     let among = counted_calls(&["-e", "syscalls:sys_enter_get*"], "1");
@@ -90,7 +90,7 @@ fn calls_are_counted_to_the_last_one_however_they_are_told_apart() {
     by_cpu.is_all(by_cpu.sum(1, GETPPID), 4 * CALLS);
     let by_thread = counted_calls(&["--per-thread", "-e", GETPPID], "4");
     by_thread.is_all(by_thread.sum(1, GETPPID), 4 * CALLS);
-    if missed(&by_thread.said) == 0 {
+    if missed(&by_thread.messages) == 0 {
         assert_eq!(by_thread.rows.len(), 4, "{:?}", by_thread.rows);
     }
     let by_value = counted_calls(&["--by", "comm", "-e", GETPPID], "2");
@@ -115,16 +115,16 @@ fn functions_and_returns_are_counted_where_perf_needs_a_probe_first() {
         let counted = reads.sum(0, &name);
         // The loader reads the program and its libraries.
         assert!(
-            counted + missed(&reads.said) >= CALLS && counted < CALLS + 100,
+            counted + missed(&reads.messages) >= CALLS && counted < CALLS + 100,
             "{counted}: {:?} {}",
             reads.rows,
-            reads.said
+            reads.messages
         );
     }
 }
 
 #[test]
-fn predicates_keep_out_what_they_say() {
+fn predicates_filter_counts() {
     let none = format!("{GETPPID} /pid == 1/");
     let all = format!("{GETPPID} /comm == \"calls\"/");
     let rows = counted_calls(&["-a", "-e", &none, "-e", &all], "2");
@@ -149,7 +149,7 @@ fn several_runs_have_a_mean_and_its_deviation() {
     let rows = counted_calls(&["-r", "3", "-e", GETPPID], "1");
     let mean = rows.sum(0, GETPPID);
     assert!(
-        mean <= CALLS && mean + missed(&rows.said) >= CALLS,
+        mean <= CALLS && mean + missed(&rows.messages) >= CALLS,
         "{:?}",
         rows.rows
     );
@@ -177,7 +177,7 @@ fn software_counters_of_all_cpus_are_those_of_each() {
             row.map_or(0, |row| row[1].parse().unwrap())
         };
         let (switches, traced) = (count("context-switches"), count("sched:sched_switch"));
-        let apart = switches.abs_diff(traced + missed(&rows.said));
+        let apart = switches.abs_diff(traced + missed(&rows.messages));
         assert!(apart <= 50 + switches / 5, "{cpu}: {switches} and {traced}");
     }
 }
@@ -229,8 +229,8 @@ fn counting(file: &Path, options: &[&str]) -> Child {
 /// The rows of what was counted, which ends by itself or was ended.
 fn finish(counting: Child, file: &Path) -> Rows {
     let done = counting.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{printed}");
     let text = fs::read_to_string(file).unwrap();
     let rows = text.lines().filter(|line| !line.starts_with('#'));
     let rows = rows.map(|line| {
@@ -240,12 +240,12 @@ fn finish(counting: Child, file: &Path) -> Rows {
     });
     Rows {
         rows: rows.collect(),
-        said,
+        messages: printed,
     }
 }
 
 #[test]
-fn a_process_is_counted_until_it_ends_and_nobody_else() {
+fn a_process_alone_is_counted_until_it_ends() {
     let program = waiting(&format!("exec calls getppid {CALLS} 2"));
     let pid = program.id().to_string();
     let rows = beside(
@@ -254,7 +254,7 @@ fn a_process_is_counted_until_it_ends_and_nobody_else() {
     );
     let of = |event: &str| rows.shown(event);
     // By the kernel's counters, which the second thread inherits.
-    assert_eq!(of(GETPPID), 2 * CALLS, "{:?} {}", rows.rows, rows.said);
+    assert_eq!(of(GETPPID), 2 * CALLS, "{:?} {}", rows.rows, rows.messages);
     assert!(of("page-faults") > 10, "{:?}", rows.rows);
     assert!(of("task-clock") > 0, "{:?}", rows.rows);
 }
@@ -328,7 +328,7 @@ fn counters_behind_several_events_of_one_text_keep_their_names() {
             .position(|known| *known == name)
             .unwrap_or_else(|| panic!("{name}: {names:?}"))
     };
-    // As they were asked for.
+    // Rows in the order of the request.
     let order = [
         "minor-faults",
         "syscalls:sys_enter_getppid /pid > 0/",
@@ -442,7 +442,13 @@ fn a_tracepoint_alone_is_counted_as_programs_count_it() {
     for threads in ["1", "4"] {
         let calls = CALLS * threads.parse::<u64>().unwrap();
         let plain = counted_calls(&["-e", GETPPID], threads);
-        assert_eq!(plain.sum(0, GETPPID), calls, "{:?} {}", plain.rows, plain.said);
+        assert_eq!(
+            plain.sum(0, GETPPID),
+            calls,
+            "{:?} {}",
+            plain.rows,
+            plain.messages
+        );
         let of_all = counted_calls(&["-a", "--per-cpu", "-e", GETPPID], threads);
         let counted = of_all.sum(1, GETPPID);
         // Other processes ask for their parents, too.

@@ -35,11 +35,11 @@ fn calling() -> Child {
 }
 
 /// The number behind a word in the line about all directories.
-fn in_all(said: &str, word: &str) -> u64 {
-    let line = said
+fn in_all(printed: &str, word: &str) -> u64 {
+    let line = printed
         .lines()
         .find(|line| line.contains(" in all"))
-        .unwrap_or_else(|| panic!("{said}"));
+        .unwrap_or_else(|| panic!("{printed}"));
     let mut words = line.split_whitespace().skip_while(|it| *it != word);
     let number = words.nth(1).unwrap_or_else(|| panic!("{line}"));
     number.replace(',', "").parse().unwrap()
@@ -83,18 +83,21 @@ fn in_order(mut records: Vec<Record>) -> Vec<Record> {
 #[test]
 fn parts_put_together_hold_every_call_once() {
     for options in [&[][..], &["--compress"]] {
-        let (apart, together, said) = recorded(options);
-        assert!(together == apart, "what was in the parts is in the whole: {said}");
+        let (apart, together, printed) = recorded(options);
+        assert!(
+            together == apart,
+            "what was in the parts is in the whole: {printed}"
+        );
         let calls: BTreeSet<_> = together
             .iter()
             .map(|record| (record.pid, record.number("offset")))
             .collect();
-        assert_eq!(calls.len(), together.len(), "a call is there twice: {said}");
+        assert_eq!(calls.len(), together.len(), "a call is there twice: {printed}");
         let (kept, all) = (together.len() as u64, PROCESSES * CALLS);
-        // What is missing was told. Hits of other programs may be among the missed ones.
+        // Missing records were reported. Hits of other programs may be among the missed ones.
         assert!(
-            kept <= all && kept + in_all(&said, "lost") + in_all(&said, "missed") >= all,
-            "{kept}: {said}"
+            kept <= all && kept + in_all(&printed, "lost") + in_all(&printed, "missed") >= all,
+            "{kept}: {printed}"
         );
     }
 }

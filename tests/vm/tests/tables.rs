@@ -14,7 +14,7 @@ fn shipped() -> Vec<String> {
     names.collect()
 }
 
-/// Those whose programs are among those of `all`: every day they are only resolved.
+/// Files whose programs are among those of `all`: every day they are only resolved.
 const PARTS: [&str; 3] = ["flight", "io", "lkst"];
 
 /// `check` compiles every program, which takes an emulated guest a while, so that there are several tests of it; `KESTREL_SHAPES=all` checks the parts,
@@ -39,22 +39,22 @@ fn shipped_are_right_here(share: usize) {
         );
     }
     let checked: Vec<String> = checked.into_iter().skip(share).step_by(SHARES).collect();
-    let said = run(&words("check".to_owned(), &checked));
-    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let printed = run(&words("check".to_owned(), &checked));
+    assert_eq!(printed.code, Some(0), "{}{}", printed.out, printed.err);
     for name in &checked {
         let right =
             |line: &str| line.starts_with(&format!("{name}: ")) && line.ends_with("right on this kernel");
         assert_eq!(
-            said.out.lines().filter(|line| right(line)).count(),
+            printed.out.lines().filter(|line| right(line)).count(),
             1,
             "{}",
-            said.out
+            printed.out
         );
     }
-    println!("{}{}", said.out, said.err);
+    println!("{}{}", printed.out, printed.err);
 }
 
-/// So many tests of the shipped table files.
+/// Number of tests of the shipped table files.
 const SHARES: usize = 3;
 
 #[test]
@@ -85,7 +85,7 @@ fn shipped_tables_are_shown() {
 }
 
 #[test]
-fn classes_count_what_this_kernel_has() {
+fn classes_count_the_events_of_this_kernel() {
     let all = kestrel(&["list", "--classes"]).success();
     for class in [
         "process",
@@ -125,7 +125,7 @@ table second : first {
 ";
 
 #[test]
-fn a_table_says_what_an_event_means() {
+fn a_table_decides_the_handler_of_an_event() {
     let path = table_file("masks", TABLES);
     let (records, counts) = record_command(&["--table", &path], &["calls", "getppid", "500"]);
     let own: Vec<_> = records
@@ -236,8 +236,8 @@ fn names_of_one_function_are_one_event() {
     let run = kestrel(&["table", "check", &path]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(run.out.contains("1 table, 1 event, 1 program"), "{}", run.out);
-    let said = format!("kprobe:{listed} is another name of kprobe:{other}: they are one event");
-    assert!(run.err.contains(&said), "{}", run.err);
+    let printed = format!("kprobe:{listed} is another name of kprobe:{other}: they are one event");
+    assert!(run.err.contains(&printed), "{}", run.err);
     let (records, counts) = record_command(&["--table", &path], &["calls", "getppid", "200"]);
     assert!(
         counts.explain(records.len(), 200),
@@ -284,7 +284,7 @@ fn names_of_one_function_are_one_event() {
 fn a_name_and_a_pattern_of_one_event_meet_a_handler_once() {
     let (listed, other) = two_names();
     let pattern = "kprobe:*sys_getp*id";
-    // What is named by itself bears the name that it was asked for by; what two patterns match, ftrace's.
+    // A function named by itself bears the name that it was asked for by; one that two patterns match, ftrace's.
     let texts = [
         (format!("kprobe:{other},{pattern}"), &other),
         (format!("{pattern},kprobe:{other}"), &other),
@@ -303,11 +303,11 @@ fn a_name_and_a_pattern_of_one_event_meet_a_handler_once() {
             records[0]
         );
     }
-    // Who names one event twice is told so.
+    // An event that is named twice is reported.
     let text = format!("kprobe:{other},{pattern} {{ record(pid) }}");
     let run = kestrel(&["trace", "--dry-run", "-e", &text]);
-    let said = format!("kprobe:{other} is another name of kprobe:{listed}: they are one event");
-    assert!(run.err.contains(&said), "{}", run.err);
+    let printed = format!("kprobe:{other} is another name of kprobe:{listed}: they are one event");
+    assert!(run.err.contains(&printed), "{}", run.err);
 }
 
 /// Functions that every kernel has and that a shell's command calls.

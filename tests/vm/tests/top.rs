@@ -40,12 +40,12 @@ fn a_view_of_own_events_and_one_of_a_session_have_every_call() {
     .unwrap();
     kestrel(&["start", "calls", "/tmp/top.table"]).success();
     getpriority_calls(CALLS).unwrap();
-    let said = kestrel(&["top", "-n", "1", "-I", "100ms", "calls", "--format", "json"]).success();
+    let printed = kestrel(&["top", "-n", "1", "-I", "100ms", "calls", "--format", "json"]).success();
     kestrel(&["stop", "calls"]).success();
-    let said: serde_json::Value = serde_json::from_str(said.trim()).unwrap();
-    let of = &said["events"][0];
-    let (total, missed) = (of["total"].as_u64().unwrap(), said["missed"].as_u64().unwrap());
-    assert!(total <= CALLS && total + missed >= CALLS, "{said}");
-    assert_eq!(of["session"], "calls", "{said}");
-    assert_eq!(said["maps"][0]["session"], "calls", "{said}");
+    let printed: serde_json::Value = serde_json::from_str(printed.trim()).unwrap();
+    let of = &printed["events"][0];
+    let (total, missed) = (of["total"].as_u64().unwrap(), printed["missed"].as_u64().unwrap());
+    assert!(total <= CALLS && total + missed >= CALLS, "{printed}");
+    assert_eq!(of["session"], "calls", "{printed}");
+    assert_eq!(printed["maps"][0]["session"], "calls", "{printed}");
 }

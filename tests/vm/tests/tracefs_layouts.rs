@@ -1,4 +1,4 @@
-//! What is printed in tracefs's layouts is what tracefs prints.
+//! Records in tracefs's layouts are printed as tracefs prints them.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ fn names(lines: &str) -> Vec<String> {
 }
 
 #[test]
-fn filters_let_through_what_they_do_in_tracefs() {
+fn filters_match_as_in_tracefs() {
     for name in ["a", "b", "ab", "ba"] {
         // Not copies of a program: those of busybox are known by their names.
         let line = format!("printf '#!/bin/sh\\n' > /tmp/flt-{name} && chmod +x /tmp/flt-{name}");
@@ -179,7 +179,7 @@ fn lines_are_those_of_trace_pipe() {
     assert!(flags, "{ours}");
 }
 
-/// A line of trace_pipe's layout: what tells it from others, its time in µs, its flags.
+/// A line of trace_pipe's layout: its thread, event and number, its time in µs, its flags.
 fn flagged(line: &str) -> Option<(String, u64, &str)> {
     let (head, rest) = line.split_once("] ")?;
     let (flags, rest) = rest.split_once(' ')?;
@@ -188,12 +188,12 @@ fn flagged(line: &str) -> Option<(String, u64, &str)> {
     let (event, fields) = rest.split_once(':')?;
     let (_, thread) = head.rsplit_once('-')?;
     // The kernel's own words stand between some fields: numbers of the woken thread and of the softirq tell enough.
-    let told = ["pid=", "vec="].iter().find_map(|field| fields.split_once(field));
-    let told = told.map_or("", |(_, value)| {
+    let number = ["pid=", "vec="].iter().find_map(|field| fields.split_once(field));
+    let number = number.map_or("", |(_, value)| {
         value.split([' ', ',']).next().unwrap_or_default()
     });
     let time = seconds.parse::<u64>().ok()? * 1_000_000 + micros.parse::<u64>().ok()?;
-    Some((format!("{thread} {event} {told}"), time, flags))
+    Some((format!("{thread} {event} {number}"), time, flags))
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn flags_are_those_of_the_kernels_own_entries() {
 }
 
 #[test]
-fn a_list_of_events_is_what_set_event_takes() {
+fn a_list_of_events_is_in_the_form_of_set_event() {
     fs::write(
         "/tmp/events.txt",
         "# processes\nsched:sched_process_*\n\n!sched:sched_process_wait\n!sched:sched_process_free # late\ntask:task_rename\n",

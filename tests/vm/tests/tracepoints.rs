@@ -10,7 +10,7 @@ use vm_tests::pages::Page;
 use vm_tests::recording::{Record, record_command};
 use vm_tests::{Run, kestrel, run, shell};
 
-/// What each counts.
+/// Number of events that each counts.
 const EVENTS: u64 = 100_000;
 /// The example in C, as the test's build has made it.
 const SERVER_C: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/server_c"));
@@ -25,7 +25,7 @@ fn server_c() -> &'static str {
     path
 }
 
-/// What stands behind an event's name in lines of text.
+/// The text behind an event's name in lines.
 fn behind<'t>(text: &'t str, event: &str) -> Vec<&'t str> {
     let name = format!("{event}: ");
     text.lines()
@@ -87,7 +87,7 @@ fn records_have_names_types_and_the_events_own_lines() {
         "{}",
         answered[3]
     );
-    // What a handler adds stands behind them.
+    // Fields that a handler adds stand behind them.
     let added = "usdt:server:asked { record(args, cpu) }";
     let with = kestrel(&["trace", "-e", added, "--", "server", "1", "1"]).success();
     assert!(
@@ -123,7 +123,7 @@ fn a_running_program_is_listened_to_by_predicate() {
     let pid = server.id().to_string();
     let event =
         "usdt:server:server:answered /args.number % 100 == 99 && args.status == 200/ { record(args.number) }";
-    let said = kestrel(&[
+    let printed = kestrel(&[
         "trace",
         "--format",
         "json",
@@ -138,17 +138,17 @@ fn a_running_program_is_listened_to_by_predicate() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    let said = said.success();
-    let lines = said.lines().filter(|line| line.contains("\"number\""));
+    let printed = printed.success();
+    let lines = printed.lines().filter(|line| line.contains("\"number\""));
     let records: Vec<Record> = lines.map(vm_tests::recording::record).collect();
-    assert!(!records.is_empty(), "{said}");
+    assert!(!records.is_empty(), "{printed}");
     assert!(
         records.iter().all(|record| record.pid == u64::from(server.id())),
-        "{said}"
+        "{printed}"
     );
     let numbers: Vec<i64> = records.iter().map(|record| record.number("number")).collect();
-    assert!(numbers.iter().all(|number| number % 100 == 99), "{said}");
-    assert!(numbers.is_sorted_by(|one, next| one < next), "{said}");
+    assert!(numbers.iter().all(|number| number % 100 == 99), "{printed}");
+    assert!(numbers.is_sorted_by(|one, next| one < next), "{printed}");
 }
 
 #[test]
@@ -194,18 +194,21 @@ fn fields_of_every_kind_come_from_a_stripped_program_in_c() {
     let event = format!(
         "usdt:{server}:server:asked /str(args.text) == \"request\" && args.length == 7/ {{ @n = count() }}"
     );
-    let said = kestrel(&["trace", "-e", &event, "--", server, "5", "1"]).success();
-    assert!(said.contains("@n: 5"), "{said}");
+    let printed = kestrel(&["trace", "-e", &event, "--", server, "5", "1"]).success();
+    assert!(printed.contains("@n: 5"), "{printed}");
 }
 
-/// Who counts an event of a program that begins when the event is on: with one listener, each to the last one.
+/// A listener that counts an event of a program; it begins when the event is on, and counts each to the last one.
 type Counting = fn(program: &str, events: u64);
 
 fn by_kestrel(program: &str, events: u64) {
     let event = format!("usdt:{program}:server:answered {{ @n = count(); @sum = sum(args.status) }}");
-    let said = kestrel(&["trace", "-e", &event, "--", program, &events.to_string(), "1"]).success();
-    assert!(said.contains(&format!("@n: {events}\n")), "{said}");
-    assert!(said.contains(&format!("@sum: {}\n", 200 * events)), "{said}");
+    let printed = kestrel(&["trace", "-e", &event, "--", program, &events.to_string(), "1"]).success();
+    assert!(printed.contains(&format!("@n: {events}\n")), "{printed}");
+    assert!(
+        printed.contains(&format!("@sum: {}\n", 200 * events)),
+        "{printed}"
+    );
 }
 
 fn by_bpftrace(program: &str, events: u64) {
@@ -264,7 +267,7 @@ fn events_of_the_kernel_and_of_processes_are_one_trace_on_one_clock() {
     assert_eq!(counts.lost, 0);
     let answered = named(&records, ":server:answered");
     assert_eq!(answered.len(), 200);
-    // Who runs on a CPU was switched to there before: so the clock is one, and nothing is out of its order.
+    // A thread that runs on a CPU was switched to there before: so the clock is one, and nothing is out of its order.
     let mut runs: HashMap<u64, i64> = HashMap::new();
     let mut seen = 0;
     for record in &records {
@@ -327,11 +330,11 @@ fn spans_of_tracing_are_pairs_with_latencies() {
         "--by",
         "name",
     ];
-    let said = kestrel(&report).success();
-    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
-    let rows = said["latencies"].as_array().unwrap();
-    assert_eq!(rows.len(), 2, "{said}");
-    assert!(rows.iter().all(|row| row["ns"]["count"] == 50), "{said}");
+    let printed = kestrel(&report).success();
+    let printed: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let rows = printed["latencies"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "{printed}");
+    assert!(rows.iter().all(|row| row["ns"]["count"] == 50), "{printed}");
 }
 
 #[test]
@@ -356,15 +359,15 @@ fn the_fork_of_the_documentation_is_the_same_in_user_space() {
         true => assert_eq!(plain(&own), plain(&kernel)),
         false => assert!(kernel.contains("__data_loc char[] parent_comm"), "{kernel}"),
     }
-    let said = run("fork", &["true", "true"]).success();
-    let lines = behind(&said, "sched:sched_process_fork");
-    assert_eq!(lines.len(), 2, "{said}");
+    let printed = run("fork", &["true", "true"]).success();
+    let lines = behind(&printed, "sched:sched_process_fork");
+    assert_eq!(lines.len(), 2, "{printed}");
     let (before, child) = lines[1].rsplit_once('=').unwrap();
     assert!(
         before.starts_with("comm=fork pid=") && before.ends_with(" child_comm=true child_pid"),
-        "{said}"
+        "{printed}"
     );
-    assert!(child.parse::<u32>().is_ok(), "{said}");
+    assert!(child.parse::<u32>().is_ok(), "{printed}");
     // The kernel's line of such a process, by tracefs itself, has the same form.
     let traced = "cd /sys/kernel/tracing && mkdir instances/fork && cd instances/fork && echo 1 > events/sched/sched_process_fork/enable \
                   && fork true > /dev/null; cat trace; cd ..; rmdir fork";

@@ -11,11 +11,11 @@ const DOUBLED: &str = "calls:rust:calls::doubled";
 const CALLS: u64 = 5_000;
 
 /// The value of a map that has no keys.
-fn value(said: &str, map: &str) -> u64 {
-    let line = said
+fn value(printed: &str, map: &str) -> u64 {
+    let line = printed
         .lines()
         .find_map(|line| line.strip_prefix(&format!("{map}: ")));
-    line.unwrap_or_else(|| panic!("no {map} in {said}"))
+    line.unwrap_or_else(|| panic!("no {map} in {printed}"))
         .parse()
         .unwrap()
 }
@@ -67,7 +67,7 @@ fn only_the_process_that_is_meant_is_seen() {
     let (records, _) = record_command(&["-e", &event], &["calls", "function", "30"]);
     assert_eq!(records.len(), 30);
     let pid = others.id().to_string();
-    let said = kestrel(&[
+    let printed = kestrel(&[
         "trace",
         "-p",
         &pid,
@@ -77,8 +77,8 @@ fn only_the_process_that_is_meant_is_seen() {
         &format!("{event} {{ @[pid] = count() }}"),
     ])
     .success();
-    assert!(said.contains(&format!("@[{pid}]: ")), "{said}");
-    assert_eq!(said.matches("@[").count(), 1, "{said}");
+    assert!(printed.contains(&format!("@[{pid}]: ")), "{printed}");
+    assert_eq!(printed.matches("@[").count(), 1, "{printed}");
     others.kill().unwrap();
     others.wait().unwrap();
 }

@@ -173,7 +173,7 @@ fn generated_code_of_a_container_that_ended_keeps_its_names() {
     for record in &records {
         let frames = frames(record);
         // In there it is process 1.
-        assert_eq!(frames[0], "generated_function+0xf (/tmp/perf-1.map)", "{said}");
+        assert_eq!(frames[0], "generated_function+0xf (/tmp/perf-1.map)", "{printed}");
         assert!(frames[1].starts_with("generated+"), "{frames:?}");
         assert!(frames[1].ends_with(" (/inner)"), "{frames:?}");
     }
@@ -296,7 +296,7 @@ fn maps_count_by_stacks_with_names() {
 }
 
 #[test]
-fn a_dump_names_what_runs_and_says_what_had_ended() {
+fn a_dump_names_running_code_and_reports_ended_processes() {
     program("/tmp/stacks_staying", PIE);
     program("/tmp/stacks_ended", PIE);
     let _session = Session::start("overwrite");
@@ -308,7 +308,7 @@ fn a_dump_names_what_runs_and_says_what_had_ended() {
     let staying = Process(staying);
     let pid = u64::from(staying.0.id());
     let trace = "/tmp/dumped.trace";
-    let (said, records) = loop {
+    let (printed, records) = loop {
         let run = kestrel(&["buffer", "dump", "-o", trace]);
         let records = records(trace);
         if records.iter().filter(|record| record.pid == pid).count() == 5 {
@@ -322,11 +322,11 @@ fn a_dump_names_what_runs_and_says_what_had_ended() {
             false => assert!(frames[0].starts_with("0x"), "{frames:?}"),
         }
     }
-    assert!(said.contains("1 process had ended"), "{said}");
+    assert!(printed.contains("1 process had ended"), "{printed}");
 }
 
 #[test]
-fn a_log_names_what_ended_while_it_was_kept() {
+fn a_log_names_processes_that_ended_meanwhile() {
     program("/tmp/stacks_logged", PIE);
     let folder = "/tmp/user_symbols_log";
     let _gone = fs::remove_dir_all(folder);
@@ -372,11 +372,11 @@ fn a_log_names_what_ended_while_it_was_kept() {
 #[test]
 fn a_stripped_program_is_named_once_with_the_reason() {
     program("/tmp/stacks_stripped", STRIPPED);
-    let (said, records) = recorded("/tmp/stripped.trace", &["/tmp/stacks_stripped", "plain", "5"]);
-    let reasons = said
+    let (printed, records) = recorded("/tmp/stripped.trace", &["/tmp/stacks_stripped", "plain", "5"]);
+    let reasons = printed
         .lines()
         .filter(|line| line.contains("/tmp/stacks_stripped: it is stripped"));
-    assert_eq!(reasons.count(), 1, "{said}");
+    assert_eq!(reasons.count(), 1, "{printed}");
     for record in &records {
         assert!(
             frames(record)[0].starts_with("[unknown] (/tmp/stacks_stripped+0x"),
@@ -389,18 +389,18 @@ fn a_stripped_program_is_named_once_with_the_reason() {
 #[test]
 fn two_hundred_short_processes_all_have_names() {
     program("/tmp/stacks_storm", PLAIN);
-    let (said, records) = recorded("/tmp/storm.trace", &["/tmp/stacks_storm", "storm", "200"]);
+    let (printed, records) = recorded("/tmp/storm.trace", &["/tmp/stacks_storm", "storm", "200"]);
     let mut processes: BTreeMap<u64, usize> = BTreeMap::new();
     for record in &records {
         assert!(
             is_known(&frames(record), "/tmp/stacks_storm"),
-            "{:?} {said}",
+            "{:?} {printed}",
             frames(record)
         );
         *processes.entry(record.pid).or_default() += 1;
     }
-    assert_eq!(processes.len(), 200, "{said}");
-    assert!(processes.values().all(|calls| *calls == 3), "{said}");
+    assert_eq!(processes.len(), 200, "{printed}");
+    assert!(processes.values().all(|calls| *calls == 3), "{printed}");
 }
 
 #[test]
@@ -433,8 +433,8 @@ fn stacks_become_call_graphs_folded_lines_and_flame_graphs() {
             .count(),
         30
     );
-    let said = kestrel(&["report", "--flame", "/tmp/graph.svg", trace]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let printed = kestrel(&["report", "--flame", "/tmp/graph.svg", trace]);
+    assert_eq!(printed.code, Some(0), "{printed:?}");
     let svg = fs::read_to_string("/tmp/graph.svg").unwrap();
     assert!(
         svg.contains("<title>leaf (30 samples, 100.00%)</title>"),
@@ -449,7 +449,7 @@ fn stacks_become_call_graphs_folded_lines_and_flame_graphs() {
 }
 
 #[test]
-fn a_profile_sees_what_runs_and_time_off_the_cpu_is_weighed() {
+fn a_profile_samples_running_code_and_time_off_the_cpu_is_weighed() {
     let trace = "/tmp/profile.trace";
     let run = kestrel(&[
         "record", "-F", "99", "-g", "-a", "-o", trace, "--", "calls", "function", "3000000",

@@ -7,7 +7,7 @@ use vm_tests::{TRACEFS, kestrel, recording::records};
 /// Opens, reads and writes by more than one process.
 const WORK: &str = "/bin/dd if=/proc/version of=/dev/null 2>/dev/null; /bin/true";
 
-/// Fields of a tracepoint's entry as its format has them, and whether each is there in full or only told where.
+/// Fields of a tracepoint's entry as its format has them, and whether each is there in full or only its place.
 fn format(event: &str) -> Vec<(String, bool)> {
     let path = format!("{TRACEFS}/events/{}/format", event.replace(':', "/"));
     let text = fs::read_to_string(path).unwrap();
@@ -83,7 +83,7 @@ fn fields_that_bpf_programs_lack_are_left_out_and_refused() {
             for way in [None, Some("auto"), Some("raw"), Some("classic")] {
                 for events in [event, "syscalls:sys_enter_*"] {
                     let asked = format!("{events} {{ record(args.{field}) }}");
-                    // Whoever names all calls asks each for it; who names one gets the reason.
+                    // A set of all calls asks each for it; a single one gives the reason.
                     if events != event && way.is_some() {
                         continue;
                     }
@@ -194,7 +194,7 @@ fn functions_of_one_program_bear_their_own_names() {
         ));
         assert_eq!(map.keys().collect::<Vec<_>>(), ["vfs_read"]);
     }
-    // What several programs serve is one map.
+    // Several programs share one map.
     let (map, _) = traced("kprobe:vfs_r*,kprobe:do_exit,kretprobe:vfs_o* { @x[func] = count() }");
     assert!(
         map.contains_key("vfs_read") && map.contains_key("vfs_open"),

@@ -1,4 +1,4 @@
-//! What the verifier goes through of scripts: the instructions of programs that are like bpftrace's tools stay below limits.
+//! The verifier's work on scripts: the instructions of programs that are like bpftrace's tools stay below limits.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ fn verified(descriptors: &str) -> u64 {
 }
 
 #[test]
-fn programs_of_scripts_stay_within_limits() {
+fn programs_of_scripts_are_within_limits() {
     // The command that a script runs is a child of the tracer, whose descriptors it shows.
     let shown = "/tmp/descriptors.sh";
     fs::write(shown, "#!/bin/sh\ncat /proc/$PPID/fdinfo/* > /tmp/descriptors\n").unwrap();

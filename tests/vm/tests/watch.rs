@@ -52,7 +52,7 @@ impl Watcher {
         command.stdout(fs::File::create("/tmp/watch.out").unwrap());
         command.stderr(fs::File::create("/tmp/watch.said").unwrap());
         let child = command.stdin(Stdio::null()).spawn().unwrap();
-        until("beginning", || said().contains("watching session"));
+        until("beginning", || printed().contains("watching session"));
         Self(child)
     }
 
@@ -63,7 +63,7 @@ impl Watcher {
     }
 
     fn wait(&mut self) -> Vec<(String, u64)> {
-        assert!(self.0.wait().unwrap().success(), "{}", said());
+        assert!(self.0.wait().unwrap().success(), "{}", printed());
         let text = fs::read_to_string("/tmp/watch.out").unwrap();
         let line = |line: &str| {
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -76,7 +76,7 @@ impl Watcher {
     }
 }
 
-fn said() -> String {
+fn printed() -> String {
     fs::read_to_string("/tmp/watch.said").unwrap_or_default()
 }
 
@@ -86,7 +86,7 @@ fn until(what: &str, mut is: impl FnMut() -> bool) {
         assert!(
             begun.elapsed() < Duration::from_secs(60),
             "{what} in vain: {}",
-            said()
+            printed()
         );
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -100,7 +100,7 @@ fn explained(seen: u64, missed: u64, happened: u64) {
     assert!(
         seen <= happened && seen + missed >= happened,
         "{seen} of {happened}, {missed} missed: {}",
-        said()
+        printed()
     );
 }
 
@@ -128,9 +128,9 @@ fn records_of_a_session_are_shown_once_to_each_watcher() {
     explained(of(&seen, "lseek"), missed, 790);
     assert!(seen.is_sorted_by_key(|(_, time)| *time));
     assert!(
-        !said().contains("missed") && !said().contains("overwritten"),
+        !printed().contains("missed") && !printed().contains("overwritten"),
         "{}",
-        said()
+        printed()
     );
     // All of it is where it was.
     kestrel(&["agent", "--once", "--log", "/tmp/watch.log"]).success();
@@ -146,7 +146,7 @@ fn records_of_a_session_are_shown_once_to_each_watcher() {
     let mut watcher = Watcher::start(&["--since", "1h", "--buffer", "flown"]);
     drop(session);
     let seen = watcher.wait();
-    assert!(said().contains("the session has ended"), "{}", said());
+    assert!(printed().contains("the session has ended"), "{}", printed());
     explained(of(&seen, "getppid"), missed, 840 + 300);
     assert_eq!(of(&seen, "lseek"), 0);
     for (options, code, why) in [
@@ -186,15 +186,15 @@ fn records_overwritten_before_they_are_shown_are_counted_exactly() {
     shell(&format!("kill -CONT {}", watcher.0.id())).success();
     shell("calls getppid 20").success();
     let seen = watcher.end();
-    let missing = said();
+    let missing = printed();
     let missing = missing
         .lines()
         .find(|line| line.contains("events were overwritten"))
         .unwrap_or_default();
     let missing = count(missing).unwrap();
     let shown = of(&seen, "getppid");
-    println!("{shown} shown, {missing} missing: {}", said());
-    assert!(missing + missed() > 4000 && shown > 20, "{}", said());
+    println!("{shown} shown, {missing} missing: {}", printed());
+    assert!(missing + missed() > 4000 && shown > 20, "{}", printed());
     explained(shown + missing, missed(), 5020);
     drop(session);
 }

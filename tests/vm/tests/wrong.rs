@@ -14,7 +14,7 @@ use vm_tests::{
     shell, until,
 };
 
-/// What the kernel holds: links, programs, maps.
+/// The kernel's BPF objects: links, programs, maps.
 fn held() -> [BTreeSet<u32>; 3] {
     [
         link_ids().unwrap().into_iter().collect(),
@@ -175,7 +175,7 @@ fn without_tracefs_the_rest_works() {
         .filter_map(|line| line.split(' ').nth(1))
         .filter(|place| place.starts_with("/sys/kernel/tracing") || place.starts_with("/sys/kernel/debug"))
         .collect();
-    // What other tests left may have something open there for a moment.
+    // Other tests may have left something open there for a moment.
     for place in places.iter().rev() {
         until("the unmounting", || {
             shell(&format!("umount {place}")).code == Some(0)
@@ -208,7 +208,7 @@ fn a_killed_recorder_leaves_nothing_attached() {
         recorder.kill();
         assert_eq!(recorder.wait().code, None);
     });
-    // What it had written is a trace all the same, but for its last words.
+    // The part written before the kill is a trace all the same, but for its last words.
     let run = kestrel(&["print", "/tmp/killed.trace"]);
     assert!(matches!(run.code, Some(0 | 1)), "{:?} {}", run.code, run.err);
     assert!(!run.err.contains("panicked"), "{}", run.err);

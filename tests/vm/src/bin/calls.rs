@@ -8,7 +8,7 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// What a uprobe finds at the entry: a number in the first register, the address and the length of a text in the next two. The number is doubled.
+/// The function that a uprobe is on: a number in the first register, the address and the length of a text in the next two. The number is doubled.
 #[inline(never)]
 fn doubled(number: u64, text: &str) -> u64 {
     hint::black_box((number, text)).0 * 2

@@ -1,4 +1,4 @@
-//! `cost getppid|read|null|number|event [BATCHES CALLS PAUSE]`: what one system call, or a number without and with an event of the program's own that nobody listens to, costs,
+//! `cost getppid|read|null|number|event [BATCHES CALLS PAUSE]`: what one system call, or a number without and with an event of the program's own that has no listener, costs,
 //! in nanoseconds of this machine's clock; in a guest that counts them, nanoseconds are instructions. It measures whatever is attached; it attaches nothing.
 //!
 //! PAUSE, in milliseconds, is slept between batches, so that a recorder can empty its buffers: an event that is lost

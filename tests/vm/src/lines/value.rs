@@ -168,7 +168,7 @@ fn value(random: &mut Random, function: &str, at_return: bool) -> (String, bool)
         11 => (
             random
                 .one(&[
-                    // What is at a symbol is an address here: nothing is fetched from none, of which the kernel records what lay there.
+                    // The value at a symbol is an address here: nothing is fetched from none, of which the kernel records what lay there.
                     "+0(@sys_call_table):x64",
                     "+0x10(@sys_call_table+8):u8",
                     "+0(@sys_call_table-0):x8[3]",
@@ -215,7 +215,7 @@ fn value(random: &mut Random, function: &str, at_return: bool) -> (String, bool)
     }
 }
 
-/// What the kernel's trace shows as the values of fields, in their order; `None` where the line is another's.
+/// Values of fields as the kernel's trace shows them, in their order; `None` where the line is another event's.
 #[must_use]
 pub fn shown(line: &str, event: &str, fields: &[String]) -> Option<Vec<String>> {
     let (_, rest) = line.split_once(&format!(" {event}: ("))?;

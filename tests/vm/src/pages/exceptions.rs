@@ -1,8 +1,8 @@
-//! What of the pages' command lines is not run as it stands.
+//! Command lines of the pages that are not run as they stand.
 
 use super::RunMode;
 
-/// What is not run as it stands: the page, how the line begins, how it is run, and why.
+/// Command lines that are not run as they stand: the page, how the line begins, how it is run, and why.
 pub(super) const EXCEPTIONS: &[(&str, &str, RunMode, &str)] = &[
     (
         "imports.md",

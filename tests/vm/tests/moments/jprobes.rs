@@ -8,7 +8,7 @@ use vm_tests::kestrel;
 use vm_tests::recording::{Record, Recorder, missed};
 
 #[test]
-fn jprobes_tell_what_the_caller_gave() {
+fn jprobes_have_the_callers_arguments() {
     // Six parameters, two of them pointers to structures; what they were, the caller knows.
     let fentry = "fentry:vfs_copy_file_range { record(args.file_in, args.pos_in, args.file_out, args.pos_out, args.len, args.flags) }";
     let walks = "{ record(args.dfd, name = str(args.filename), flags = args.how->flags) }";
@@ -34,7 +34,7 @@ fn jprobes_tell_what_the_caller_gave() {
     );
     let (mut at, mut behind) = (3, 5);
     let _ = rustix::fs::copy_file_range(&from, Some(&mut at), &to, Some(&mut behind), 17);
-    let (records, counts, said) = recorder.stop();
+    let (records, counts, printed) = recorder.stop();
     let own = u64::from(std::process::id());
     let of = |event: &str| {
         let ours = |r: &&Record| r.pid == own && r.event == event;
@@ -43,7 +43,7 @@ fn jprobes_tell_what_the_caller_gave() {
     let (jprobe, fentry) = (of("jprobe:vfs_copy_file_range"), of("fentry:vfs_copy_file_range"));
     assert!(
         counts.explain(jprobe.len(), 1) && counts.explain(fentry.len(), 1),
-        "{said}"
+        "{printed}"
     );
     for record in jprobe.iter().chain(&fentry) {
         let numbers = ["pos_in", "pos_out", "len", "flags"].map(|name| record.number(name));
@@ -55,7 +55,7 @@ fn jprobes_tell_what_the_caller_gave() {
         assert_eq!(one.text("file_out"), other.text("file_out"));
     }
     let opened = |event: &str| -> Vec<String> {
-        // What this test opened to see whether the recorder is there may have come before the one and behind the other.
+        // Files that this test opened to see whether the recorder is there may have come before the one and behind the other.
         let ours = of(event);
         ours.iter()
             .filter(|r| r.text("name").starts_with("/tmp/cop"))
@@ -65,7 +65,7 @@ fn jprobes_tell_what_the_caller_gave() {
     let (jprobe, fentry) = (opened("jprobe:do_sys_openat2"), opened("fentry:do_sys_openat2"));
     // A program that is preempted makes the kernel skip what others open on its CPU.
     if counts.missed == 0 {
-        assert_eq!(jprobe, fentry, "{said}");
+        assert_eq!(jprobe, fentry, "{printed}");
         assert!(
             jprobe.iter().any(|line| line.starts_with("/tmp/copied ")),
             "{jprobe:?}"

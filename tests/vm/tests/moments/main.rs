@@ -1,4 +1,4 @@
-//! What happens at single instructions and at returns: registers, post- and fault-handlers, values of the entry, returns that were missed.
+//! Probes at single instructions and at returns: registers, post- and fault-handlers, values of the entry, returns that were missed.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 mod jprobes;
@@ -12,7 +12,7 @@ use vm_tests::bare::program;
 use vm_tests::kestrel;
 use vm_tests::recording::{Record, Recorder, record_command};
 
-/// How many instructions are chosen at random, where there is time for more.
+/// Environment variable with the number of instructions that are chosen at random, where there is time for more.
 const MANY: &str = "KESTREL_INSTRUCTIONS";
 /// Reads of one byte that the workload makes.
 const READS: usize = 20;
@@ -41,7 +41,7 @@ fn immediate(text: &str) -> Option<u64> {
     Some(if negative { number.wrapping_neg() } else { number })
 }
 
-/// What one instruction does to the registers, as far as this test knows: moves between registers and of numbers, sums, bits, the stack's end.
+/// The effect of one instruction on the registers, as far as this test knows: moves between registers and of numbers, sums, bits, the stack's end.
 fn applied(text: &str, before: &Record) -> Option<(String, u64)> {
     let (mnemonic, operands) = text.split_once(' ')?;
     let stack = before.number("sp") as u64;
@@ -66,7 +66,7 @@ fn applied(text: &str, before: &Record) -> Option<(String, u64)> {
         "or" => old | value,
         _ => return None,
     };
-    // Whatever writes the low half of a register clears the high one.
+    // A write to the low half of a register clears the high one.
     Some((to, if half { new & 0xffff_ffff } else { new }))
 }
 
@@ -139,7 +139,7 @@ struct Chosen {
     symbol: String,
     offset: u64,
     text: String,
-    /// It runs once whenever the function is called: nothing before it goes elsewhere.
+    /// The instruction runs once whenever the function is called: nothing before it jumps elsewhere.
     straight: bool,
 }
 
@@ -198,7 +198,7 @@ fn registers_before_an_instruction_give_those_after_it() {
     let catalog = Catalog::new(Host::default());
     let code = Code::new(&catalog).unwrap();
     let many = std::env::var(MANY).ok().and_then(|n| n.parse().ok());
-    // What the workload certainly calls, where there are few.
+    // Functions that the workload certainly calls, where there are few.
     let functions = if many.is_some() {
         FUNCTIONS
     } else {
@@ -303,7 +303,7 @@ fn registers_before_an_instruction_give_those_after_it() {
     }
 }
 
-/// What the kernel says of its probes; many come off in the background, each after a wait of the kernel's.
+/// The kernel's list of its probes; many come off in the background, each after a wait of the kernel's.
 fn list_of_kprobes() -> String {
     let debugfs = Host::default().mount_debugfs().unwrap();
     for _ in 0..1000 {
@@ -437,7 +437,7 @@ fn returns_know_their_entries() {
             .count()
     };
     assert!(of("kretprobe:ksys_read") > 0);
-    let said = kestrel(&[
+    let printed = kestrel(&[
         "trace",
         "-e",
         "fexit:vfs_read { record(entry.nsecs) }",
@@ -445,11 +445,14 @@ fn returns_know_their_entries() {
         "true",
     ])
     .err;
-    assert!(said.contains("kretprobe:vfs_read keeps any value"), "{said}");
+    assert!(
+        printed.contains("kretprobe:vfs_read keeps any value"),
+        "{printed}"
+    );
 }
 
 #[test]
-fn returns_that_were_missed_are_told() {
+fn missed_returns_are_reported() {
     // A call that sleeps and that nobody else makes: misses are counted for everybody.
     let (empty, fill) = rustix::pipe::pipe().unwrap();
     let empty = std::sync::Arc::new(empty);
@@ -473,33 +476,36 @@ fn returns_that_were_missed_are_told() {
     for thread in waiting {
         assert_eq!(thread.join().unwrap(), 1);
     }
-    let (records, counts, said) = recorder.stop();
-    assert_eq!(records.len() as u64 + counts.missed, 8, "{said}");
+    let (records, counts, printed) = recorder.stop();
+    assert_eq!(records.len() as u64 + counts.missed, 8, "{printed}");
     assert!(
-        said.contains("returns of kretprobe:__x64_sys_tee were missed"),
-        "{said}"
+        printed.contains("returns of kretprobe:__x64_sys_tee were missed"),
+        "{printed}"
     );
     assert!(
-        said.contains("(counted for all processes, not only for those traced)"),
-        "{said}"
+        printed.contains("(counted for all processes, not only for those traced)"),
+        "{printed}"
     );
-    // Those of a set are counted together, and told so.
+    // Those of a set are counted together, and their line says so.
     let set = "kretprobe:vfs_read* { count() }";
-    let said = kestrel(&["record", "-o", "/tmp/missed-set", "-e", set, "--", "true"]).err;
+    let printed = kestrel(&["record", "-o", "/tmp/missed-set", "-e", set, "--", "true"]).err;
     let of_set = |line: &str| {
         line.contains(" of kretprobe:vfs_read") && line.contains(" other") && line.contains(" missed")
     };
-    let told: Vec<&str> = said
+    let lines: Vec<&str> = printed
         .lines()
         .filter(|line| line.contains(" missed") && !line.contains("; lost "))
         .collect();
-    assert!(told.iter().all(|line| of_set(line)), "{said}");
+    assert!(lines.iter().all(|line| of_set(line)), "{printed}");
     // Where nothing was missed nothing is said of it.
-    assert!(!told.iter().any(|line| line.trim().starts_with("0 ")), "{said}");
+    assert!(
+        !lines.iter().any(|line| line.trim().starts_with("0 ")),
+        "{printed}"
+    );
     assert!(!own_events().contains("kestrel/"), "{}", own_events());
 }
 
-/// How many threads of this process sleep in a system call of that number.
+/// Number of this process's threads that sleep in a system call of that number.
 fn sleepers(call: &str) -> usize {
     let threads = fs::read_dir("/proc/self/task").unwrap();
     let in_it = |thread: std::io::Result<fs::DirEntry>| -> Option<bool> {

@@ -20,7 +20,7 @@ fn lines_wanted(otherwise: usize) -> (usize, u64) {
     (count, number("KESTREL_LINES_SEED").unwrap_or(1))
 }
 
-/// What the kernel makes of a line, if it takes it; what it took is removed again.
+/// The kernel's event of a line, if it takes the line; it is removed again.
 fn kernel_takes(line: &str) -> Option<String> {
     let mut definitions = fs::OpenOptions::new().append(true).open(DEFINITIONS).unwrap();
     definitions.write_all(format!("{line}\n").as_bytes()).ok()?;
@@ -73,11 +73,11 @@ fn lines_are_taken_and_refused_as_by_the_kernel() {
             Err(error @ Error::KernelLine { .. }) if theirs => {
                 wrong.push(format!("the kernel takes `{}`: {error}", line.text));
             }
-            // What its text says is not in an error's own words.
+            // The text of an error is not in its own words.
             Err(error) if theirs => wrong.push(format!("the kernel takes `{}`: {error:?}", line.text)),
             Ok(request) => {
                 let named = defined.as_deref().and_then(|line| line.split([':', ' ']).nth(1));
-                // What has no group is the kernel's in `kprobes`; a group of ours does not begin like an option.
+                // An event without a group is in the kernel's group `kprobes`; a group of ours does not begin like an option.
                 let group = if request.name.contains('/') {
                     ""
                 } else {

@@ -20,7 +20,7 @@ use vm_tests::named::{add, hit, listed, number, probe};
 use vm_tests::recording::records;
 use vm_tests::{getppid_calls, kestrel, until};
 
-/// A function of the kernel that nobody but these tests has called.
+/// A function of the kernel that only these tests have called.
 const CALLED: &str = "__x64_sys_getppid";
 const TRACEFS: &str = "/sys/kernel/tracing";
 const LIST: &str = "/sys/kernel/debug/kprobes/list";
@@ -72,7 +72,7 @@ fn define(line: &str) {
 }
 
 #[test]
-fn they_stay_and_are_switched() {
+fn named_probes_persist_and_are_switched() {
     no_probes();
     let before = held();
     let (entry, back) = (format!("kprobe:{CALLED}"), format!("kretprobe:{CALLED}"));
@@ -174,7 +174,7 @@ fn they_stay_and_are_switched() {
         lines.err
     );
 
-    // What was recorded bears the probes' names, and stays when they go.
+    // Records bear the probes' names, and are kept when the probes are removed.
     kestrel(&["probe", "remove", "tp", "grp/back"]).success();
     let kept = number(&probe("calls")["kept"]);
     kestrel(&["probe", "remove", "--all"]).success();
@@ -191,10 +191,10 @@ fn they_stay_and_are_switched() {
     wait_until_gone(&before);
 }
 
-/// What is wrong leaves everything as it was.
+/// A wrong entry leaves everything as it was.
 fn all_or_nothing(entry: &str) {
     let there = listed().len();
-    for (words, code, said) in [
+    for (words, code, printed) in [
         (&["add", "calls", entry][..], 1, "there is a probe `calls`"),
         (
             &["add", "x", entry, "y", "kprobe:vfs_read { record(nope) }"],
@@ -214,11 +214,11 @@ fn all_or_nothing(entry: &str) {
     ] {
         let run = kestrel(&[&["probe"], words].concat());
         assert_eq!(run.code, Some(code), "{words:?}: {}", run.err);
-        assert!(run.err.contains(said), "{words:?}: {}", run.err);
+        assert!(run.err.contains(printed), "{words:?}: {}", run.err);
     }
     let store = Store::open(&Host::default()).unwrap();
     let catalog = Catalog::new(Host::default());
-    for (names, second, said) in [
+    for (names, second, printed) in [
         (["x", "x"], entry, "there is a probe `x`"),
         (["x", "y"], "kprobe:no_such_function", "no_such_function"),
         (["x", "y"], "kprobe:vfs_read { }", "empty block"),
@@ -239,7 +239,7 @@ fn all_or_nothing(entry: &str) {
             Error::Table { diagnostics, .. } => diagnostics[0].message.clone(),
             other => other.to_string(),
         };
-        assert!(why.contains(said), "{names:?} {second}: {why}");
+        assert!(why.contains(printed), "{names:?} {second}: {why}");
     }
     assert_eq!(listed().len(), there);
     for verb in ["use", "unload"] {
@@ -360,7 +360,7 @@ fn many_at_one_address_and_in_one_function() {
         .take(64)
         .collect();
     assert_eq!(offsets.len(), 64, "{shown}");
-    // Of a process whose reads nobody's pace changes, as it does those of this one, which reads what its commands say.
+    // Of a process whose reads do not depend on the pace of others, as this one's do, which reads the output of its commands.
     let rows: Vec<String> = offsets
         .iter()
         .map(|offset| format!("at{offset} kprobe:vfs_read+{offset} /comm == \"calls\"/ {{ record(tid) }}\n"))
@@ -526,7 +526,7 @@ fn added_and_removed_under_load() {
     drop(session);
     load.kill().unwrap();
     load.wait().unwrap();
-    // What is removed goes in the background.
+    // Removed probes go in the background.
     until("all but one probe to go", || {
         fs::read_to_string(LIST).unwrap().lines().count() == 1
     });
@@ -572,7 +572,7 @@ fn one_more_beside_many() {
     wait_until_gone(&before);
 }
 
-/// Who has added a probe asks for it as for an event, as other tools have it.
+/// A user who has added a probe asks for it as for an event, as other tools have it.
 #[test]
 fn a_probe_asked_for_as_an_event_is_answered_by_its_session() {
     no_probes();

@@ -8,7 +8,7 @@ use vm_tests::named::{add, hit, listed, number, probe};
 use vm_tests::recording::Recorder;
 use vm_tests::{getppid_calls, kestrel, shell, until};
 
-/// A module that is there and that nobody uses, and a function of it that reading a file calls.
+/// A module that is there and not in use, and a function of it that reading a file calls.
 const MODULE: &str = "qemu_fw_cfg";
 
 const READS: &str = "fw_cfg_sysfs_read_raw";
@@ -120,7 +120,7 @@ fn a_module_comes_and_goes() {
     let list = kestrel(&["probe", "list"]).success();
     assert_eq!(list.matches("[GONE]").count(), 2, "{list}");
     assert_eq!(probe("mod")["sites"][0]["gone"], true);
-    // What is gone has nothing to be made anew for.
+    // A probe that is gone has nothing to be made anew for.
     kestrel(&["buffer", "resize", "main", "64K", "--session", SESSION]).success();
     let other = number(&probe("other")["hits"]);
     getppid_calls(10);
@@ -136,7 +136,7 @@ fn a_module_comes_and_goes() {
     ]);
     let list = kestrel(&["probe", "list"]);
     assert_eq!(list.out.matches("[WAITING]").count(), 4, "{}", list.out);
-    // Whoever empties the kernel's file is refused, and told by whom.
+    // Emptying the kernel's file is refused, and the message names Kestrel.
     assert!(fs::File::create(DEFINITIONS).is_err());
     assert!(
         list.err.contains("lines/waits") && list.err.contains("EBUSY"),
@@ -162,10 +162,10 @@ fn a_module_comes_and_goes() {
         "{lines}"
     );
     kestrel(&["probe", "remove", "lines/waits", "many"]).success();
-    // What waited for the module the kernel attached; what was there before it does not attach again.
+    // The kernel attached the probe that waited for the module; those that were there before it does not attach again.
     assert_eq!(hits(), first);
     assert_ne!(probe("back")["sites"][0]["gone"], false);
-    // What it fetches from came with the module: the line is read again.
+    // The symbol that it fetches from came with the module: the line is read again.
     assert_eq!(number(&probe("lines/later")["kept"]), 0);
     kestrel(&["probe", "enable", "lines/later"]).success();
     shell(&read).success();
@@ -208,7 +208,7 @@ fn a_module_comes_and_goes() {
             >= 2
     });
     shell(&read).success();
-    let (records, _, said) = recording.stop();
+    let (records, _, printed) = recording.stop();
     for kind in ["kprobe", "kretprobe"] {
         let event = format!("{kind}:{MODULE}:{READS}");
         let seen = records.iter().filter(|record| record.event == event).count() as u64;
@@ -220,12 +220,12 @@ fn a_module_comes_and_goes() {
         };
         assert!(
             (2 * first - unheard..=2 * first).contains(&seen),
-            "{event}, {seen}: {said}"
+            "{event}, {seen}: {printed}"
         );
     }
     assert!(
-        said.contains(&format!("the module {MODULE} was unloaded and loaded again")),
-        "{said}"
+        printed.contains(&format!("the module {MODULE} was unloaded and loaded again")),
+        "{printed}"
     );
 
     // Its functions have types, for every kind of event that is about functions.
@@ -240,13 +240,13 @@ fn a_module_comes_and_goes() {
     options.extend(typed.iter().flat_map(|event| ["-e", event.as_str()]));
     let recording = Recorder::start("typed", &options);
     shell(&read).success();
-    let (records, _, said) = recording.stop();
+    let (records, _, printed) = recording.stop();
     let of = |start: &str, field: &str| -> Vec<i64> {
         let own = records.iter().filter(|record| record.event.starts_with(start));
         own.map(|record| record.number(field)).collect()
     };
     let counts = of("jprobe:", "count");
-    assert_eq!(counts.len() as u64, first, "{said}");
+    assert_eq!(counts.len() as u64, first, "{printed}");
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
     for (start, field) in [
         ("fentry:", "count"),

@@ -1,4 +1,4 @@
-//! How objects are attached and what stays: pins, probes of tracefs, what `--pin` keeps.
+//! How objects are attached and what is left afterwards: pins, probes of tracefs, what `--pin` keeps.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use crate::held::{Run, gone, held, new, wait_for};
@@ -40,7 +40,7 @@ fn reads_by(number: i32, count: usize) {
 }
 
 #[test]
-fn the_classic_object_counts_what_was_called_and_leaves_its_pin_alone() {
+fn the_classic_object_counts_calls_and_leaves_its_pin_alone() {
     let before = held();
     let run = Run::start(&["/object_classic.o", "ksys_read"]);
     reads_by(57, 30);

@@ -1,4 +1,4 @@
-//! What all tests of objects share: what the kernel holds before and after, the command while it runs, what it showed.
+//! Helpers of all tests of objects: what the kernel holds before and after, the command while it runs, its output.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use kestrel_kernel::bpf;
@@ -10,7 +10,7 @@ use std::{
 };
 use vm_tests::{TRACEFS, shell};
 
-/// What the kernel holds of BPF, and which probes tracefs has.
+/// The kernel's BPF objects, and the probes of tracefs.
 pub(crate) fn held() -> (Vec<u32>, Vec<u32>, Vec<u32>, String) {
     let probes = fs::read_to_string(format!("{TRACEFS}/kprobe_events")).unwrap();
     (
@@ -48,7 +48,7 @@ pub(crate) fn gone(before: &(Vec<u32>, Vec<u32>, Vec<u32>, String)) {
     );
 }
 
-/// What was not there before.
+/// Objects that were not there before.
 pub(crate) fn new<T: PartialEq + Clone>(now: &[T], before: &[T]) -> Vec<T> {
     now.iter().filter(|one| !before.contains(one)).cloned().collect()
 }
@@ -138,18 +138,18 @@ pub(crate) fn shown(arguments: &[&str], work: impl FnOnce()) -> String {
         .unwrap();
     let mut err = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    let mut said = String::new();
+    let mut printed = String::new();
     while line.trim() != "Running." {
         line.clear();
         if err.read_line(&mut line).unwrap() == 0 {
-            panic!("{arguments:?} does not run: {said}");
+            panic!("{arguments:?} does not run: {printed}");
         }
-        said += &line;
+        printed += &line;
     }
     work();
     shell(&format!("kill -INT {}", child.id())).success();
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{printed}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 

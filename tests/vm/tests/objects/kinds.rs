@@ -225,7 +225,7 @@ fn sizes_and_settings_that_an_object_leaves_open_are_options() {
     for wrong in [&["--map-size", "nobody=4"][..], &["--map-size", "walked=many"]] {
         assert_ne!(run(&[wrong, &hz[..]].concat()).code, Some(0), "{wrong:?}");
     }
-    // Over a map that somebody pinned, and over nobody's.
+    // Over a map that is pinned, and over one that is not.
     let pinned = ["--pin", "/sys/fs/bpf/walked"];
     run(&[&size[..], &hz, &pinned].concat()).success();
     let out = run(&[

@@ -9,31 +9,37 @@ use vm_tests::{getppid_calls, run};
 #[test]
 fn the_example_counts_pins_and_takes_down() {
     let before = held();
-    let said = run("bpf_calls", &["/object_older.o", "calls", "read", "40"]).success();
+    let printed = run("bpf_calls", &["/object_older.o", "calls", "read", "40"]).success();
     let number = |behind: &str, unit: &str| {
-        let line = said
+        let line = printed
             .lines()
             .find(|line| line.contains(behind) && line.ends_with(unit));
-        let line = line.unwrap_or_else(|| panic!("{behind}: {said}"));
+        let line = line.unwrap_or_else(|| panic!("{behind}: {printed}"));
         let number = line.split(": ").nth(1).and_then(|rest| rest.split(' ').next());
         number.unwrap().parse::<u64>().unwrap()
     };
-    // The command reads more than it is told to: its libraries, for one. Where the kernel skips hits, a few are missing.
-    assert!((20..200).contains(&number("process ", " calls")), "{said}");
-    assert!((1000..1200).contains(&number("we", " calls")), "{said}");
-    assert!((20..200).contains(&number("pinned", " calls")), "{said}");
-    assert!(said.contains("removed: true, again: false"), "{said}");
-    assert!(said.contains("its values have 8 bytes, u32 has 4"), "{said}");
+    // The command reads more than its file: its libraries, for one. Where the kernel skips hits, a few are missing.
+    assert!((20..200).contains(&number("process ", " calls")), "{printed}");
+    assert!((1000..1200).contains(&number("we", " calls")), "{printed}");
+    assert!((20..200).contains(&number("pinned", " calls")), "{printed}");
+    assert!(printed.contains("removed: true, again: false"), "{printed}");
+    assert!(
+        printed.contains("its values have 8 bytes, u32 has 4"),
+        "{printed}"
+    );
     for name in ["link_on_read", "map_hits", "program_on_read"] {
-        assert!(said.contains(&format!("unpinned {name}: true")), "{said}");
+        assert!(printed.contains(&format!("unpinned {name}: true")), "{printed}");
     }
-    assert!(said.contains("note: the object has no license section"), "{said}");
+    assert!(
+        printed.contains("note: the object has no license section"),
+        "{printed}"
+    );
     assert!(!Path::new("/sys/fs/bpf/bpf_calls").exists());
     gone(&before);
 }
 
 #[test]
-fn values_of_rust_types_are_what_programs_wrote() {
+fn values_of_rust_types_equal_those_that_programs_wrote() {
     let before = held();
     let bytes = std::fs::read("/object_handler.o").unwrap();
     let object = Object::open(&bytes).unwrap();
@@ -44,7 +50,7 @@ fn values_of_rust_types_are_what_programs_wrote() {
     getppid_calls(30);
     let all: u64 = running.variable("all").unwrap();
     let [hits, _, pid, _] = seen.get(&0).unwrap().unwrap();
-    // What else the object attaches counts in `all`, too.
+    // Other programs of the object count in `all`, too.
     assert!(hits >= 1 && u64::from(hits) <= all, "{hits} of {all}");
     assert_eq!(pid, std::process::id());
     assert_eq!(seen.entries().unwrap().len(), 8);

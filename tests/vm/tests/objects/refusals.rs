@@ -1,4 +1,4 @@
-//! What is refused, and what is left out: why, and nothing is left behind.
+//! Objects that are refused, and programs that are left out: why, and nothing is left behind.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use crate::held::{Run, gone, held, new};
@@ -49,7 +49,7 @@ fn sizes_that_are_left_open_are_all_named_at_once() {
 }
 
 #[test]
-fn twins_are_told_chosen_and_given_maps_that_others_made() {
+fn twins_are_named_chosen_and_given_maps_that_others_made() {
     let before = held();
     let twins = "/object_twins.o";
     let run = Run::start(&[twins, "--output"]);
@@ -268,7 +268,7 @@ fn programs_for_other_kernels_are_left_out_and_named() {
         assert_eq!(run.code, Some(code), "{arguments:?}: {}", run.err);
         assert!(run.err.contains(word), "{arguments:?}: {}", run.err);
     };
-    // What no kernel could attach is known before anything is made, and so told first.
+    // A target that no kernel could attach to is known before anything is made, and so reported first.
     refused(&["--strict"], 2, "on_operation: sections like `struct_ops`");
     refused(&["on_read=no_function_either"], 2, "no_function_either");
     refused(&["--optional"], 0, "on_wish is left out");

@@ -1,4 +1,4 @@
-//! Objects of another program type than a running session's hooks: a hook beside each, which is told its table by the one that is there.
+//! Objects of another program type than a running session's hooks: a hook beside each, which learns its table from the one that is there.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use super::held::{gone, held};
@@ -34,12 +34,12 @@ fn json(arguments: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-/// What each of the object's programs counted by itself, and the handler's own count of the first table.
+/// Counts of each of the object's programs, and the handler's own count of the first table.
 struct Seen {
     raw: u64,
     classic: u64,
     main: u64,
-    /// What the kernel missed in all hooks.
+    /// Runs that the kernel missed in all hooks.
     missed: u64,
 }
 
@@ -209,8 +209,8 @@ fn a_hook_at_the_function_of_a_call_is_made_anew_at_the_tracepoint_for_an_object
     println!("at the function: {was_at_function}");
     let load = kestrel(&["table", "load", &table_file("other", LATER)]);
     assert_eq!(load.code, Some(0), "{}", load.err);
-    let said = "syscalls:sys_enter_getppid is seen at the tracepoint from now on";
-    assert_eq!(load.err.contains(said), was_at_function, "{}", load.err);
+    let printed = "syscalls:sys_enter_getppid is seen at the tracepoint from now on";
+    assert_eq!(load.err.contains(printed), was_at_function, "{}", load.err);
     assert!(!at_function());
     // Every table that was there goes on with what it had.
     calls(100);
@@ -232,7 +232,7 @@ fn a_hook_at_the_function_of_a_call_is_made_anew_at_the_tracepoint_for_an_object
     gone(&before);
 }
 
-/// How many of the session's hooks beside others the handlers of those do not know.
+/// Number of the session's relays that the handlers of other hooks do not know.
 fn half_loaded() -> usize {
     let session = Store::open(&Host::default()).unwrap().session(None).unwrap();
     session.state().unknown_relays().len()
@@ -262,8 +262,8 @@ fn a_load_that_is_killed_before_the_handlers_know_the_new_hook_is_finished_by_th
         pause += Duration::from_millis(1);
         if half_loaded() > 0 {
             seen_half_loaded += 1;
-            let said = kestrel(&["status", "--interval", "0"]).success();
-            assert!(said.contains("was cut short"), "{said}");
+            let printed = kestrel(&["status", "--interval", "0"]).success();
+            assert!(printed.contains("was cut short"), "{printed}");
             let json = json(&["status", "--interval", "0", "--format", "json"]);
             // The exec has a hook for its formatted entry beside the one of raw arguments.
             let half: Vec<&Value> = json[0]["half_loaded"].as_array().unwrap().iter().collect();
@@ -275,8 +275,8 @@ fn a_load_that_is_killed_before_the_handlers_know_the_new_hook_is_finished_by_th
             // Any change does.
             use_table("main");
             assert_eq!(half_loaded(), 0, "made anew");
-            let said = kestrel(&["status", "--interval", "0"]).success();
-            assert!(!said.contains("was cut short"), "{said}");
+            let printed = kestrel(&["status", "--interval", "0"]).success();
+            assert!(!printed.contains("was cut short"), "{printed}");
             calls(100);
             use_table("classic");
             calls(100);

@@ -21,7 +21,7 @@ table quiet : main {
 }
 "#;
 
-/// A table that comes later: one handler in a slot of a hook that is there, one on an event that nobody saw.
+/// A table that comes later: one handler in a slot of a hook that is there, one on an event without a hook.
 const LATER: &str = r#"
 table later {
   kprobe:__x64_sys_getppid /comm == "calls"/ handler "/object_handler.o:first"
@@ -109,7 +109,7 @@ fn handlers() -> Vec<Value> {
         .collect()
 }
 
-/// How often the object's program counted under this key.
+/// Count of the object's program under this key.
 fn hits(key: u64) -> u64 {
     hits_in(&handlers(), key)
 }
@@ -125,7 +125,7 @@ fn hits_in(all: &[Value], key: u64) -> u64 {
     found.map_or(0, |entry| entry["value"]["hits"].as_u64().unwrap())
 }
 
-/// How often Kestrel says that the handlers were called which run this program, and how many hits the kernel missed.
+/// Kestrel's counts of the handlers that run this program: calls, and hits that the kernel missed.
 fn called_in(all: &[Value], program: &str) -> (u64, u64) {
     let mut sum = (0, 0);
     for handler in all {
@@ -144,7 +144,7 @@ fn called_in(all: &[Value], program: &str) -> (u64, u64) {
     sum
 }
 
-/// How often a program was called, as its object counted under its key and as Kestrel did, and how many hits the kernel missed; asked for once.
+/// Calls of a program, as its object counted under its key and as Kestrel did, and hits that the kernel missed; read at one time.
 fn counted(all: &[Value], key: u64, program: &str) -> (u64, u64) {
     let (counted, missed) = called_in(all, program);
     assert_eq!(hits_in(all, key), counted, "{program}: {all:?}");
@@ -177,7 +177,7 @@ fn programs_of_each_type_handle_their_events_under_the_active_table_alone() {
     }
     let (reads, missed) = counted(&all, BEFORE, "before");
     assert!(reads + missed >= 100, "{reads} reads, {missed} missed");
-    // The shell that runs `calls` is told apart by its name when it has become it.
+    // The shell that runs `calls` has another name until it has become it.
     let (ended, missed) = counted(&all, CLASSIC, "classic");
     assert!(
         ended <= 1 && ended + missed >= 1,
@@ -343,7 +343,7 @@ fn named_probes_have_programs_of_objects_that_go_with_the_last_of_them() {
 }
 
 #[test]
-fn a_recording_shows_what_the_object_counted() {
+fn a_recording_shows_the_counts_of_the_object() {
     let before = held();
     let row = "kprobe:__x64_sys_getppid handler \"/object_handler.o:at_entry\"";
     let path = table_file("recorded", &format!("table main {{ {row} }}"));
@@ -394,7 +394,7 @@ fn a_wrong_object_on_the_command_line_is_refused_with_its_reason() {
 #[test]
 fn a_wrong_object_in_a_table_row_is_refused_at_its_place() {
     let before = held();
-    let said = |row: &str| {
+    let printed = |row: &str| {
         let refused = kestrel(&[
             "table",
             "check",
@@ -439,13 +439,13 @@ fn a_wrong_object_in_a_table_row_is_refused_at_its_place() {
         ),
         ("kprobe:vfs_read handler object_handler.o", &["in quotes"]),
     ] {
-        let found = said(row);
+        let found = printed(row);
         assert!(found.contains("wrong.kst:1:"), "{row}: {found}");
         for word in words {
             assert!(found.contains(word), "{row}: no {word:?} in {found}");
         }
     }
-    // What the verifier refuses is said as for objects that are run, and nothing stays.
+    // The verifier's refusals are printed as for objects that are run, and nothing is left.
     let bad = table_file(
         "refused",
         "table main { syscalls:sys_enter_getppid handler \"/object_refused.o\" }",

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vm_tests::{kestrel, number_in, run, shell, table_file};
 
-/// Numbers that look random, from a seed that the test tells.
+/// Pseudo-random numbers, from a seed that the test prints.
 struct Dice(u64);
 
 impl Dice {
@@ -41,7 +41,7 @@ fn kill_after(words: &[&str], micros: u64) -> bool {
     done
 }
 
-/// How long a command takes.
+/// Time of a command.
 fn time(words: &[&str]) -> u64 {
     let begun = Instant::now();
     run("kestrel", words).success();
@@ -115,7 +115,7 @@ fn killed_switches_and_loads_leave_the_old_or_the_new() {
         assert!(names == ["a", "b"] || names == ["a", "b", "c"], "{names:?}");
         let base: u64 = recorded(&store, "changed").0.iter().sum();
         if round % 4 == 0 {
-            // What was left half done is finished by whoever comes next.
+            // An unfinished change is finished by the next command.
             let change = store.change(None).unwrap();
             assert!(change.state().retiring.is_empty());
             change.use_table("a").unwrap();
@@ -149,7 +149,7 @@ table c { syscalls:sys_enter_getppid /comm == "calls"/ { record(pid, tid, to("on
 "#;
 const DUMPED: &str = "/tmp/killed.dump";
 
-/// A session that nobody touches, and a load for it that is counted.
+/// A session that no command touches, and a load for it that is counted.
 struct Survivor {
     stop: Arc<AtomicBool>,
     load: JoinHandle<u64>,
@@ -187,7 +187,7 @@ impl Survivor {
     }
 }
 
-/// What a killed dump leaves at its place is nothing, or a whole trace.
+/// A killed dump leaves nothing at its place, or a whole trace.
 fn dumped_wholly() {
     if !Path::new(DUMPED).exists() {
         return;
@@ -195,11 +195,11 @@ fn dumped_wholly() {
     let report = kestrel(&["report", DUMPED]);
     let empty = report.code == Some(1) && report.err.contains("holds no events");
     assert!(empty || report.code == Some(0), "{report:?}");
-    // What is written last.
+    // The file that is written last.
     assert!(Path::new(DUMPED).join(".kestrel/summary.json").exists());
 }
 
-/// Tells the commands' names apart from their options.
+/// The commands' names, without their options.
 fn title(words: &[&str]) -> String {
     words.iter().take(2).copied().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! Sessions that stay: what is left of them, what switching and loading tables loses (nothing), who can see them.
+//! Persistent sessions: what is left of them, what switching and loading tables loses (nothing), who can see them.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 mod kills;
@@ -27,7 +27,7 @@ table a { syscalls:sys_enter_getppid /comm == "calls"/ { record(pid, to("one")) 
 table b { syscalls:sys_enter_getppid /comm == "calls"/ { record(pid, to("two")) } sched:sched_wakeup { record(to("two")) } }
 "#;
 
-/// What the kernel holds: programs, maps, links.
+/// The kernel's BPF objects: programs, maps, links.
 fn held() -> [BTreeSet<u32>; 3] {
     let set = |ids: Vec<u32>| ids.into_iter().collect();
     [
@@ -132,7 +132,7 @@ impl Load {
             .any(|child| child.try_wait().unwrap().is_none())
     }
 
-    /// How many calls were made.
+    /// Number of calls that were made.
     fn finish(mut self) -> u64 {
         for child in &mut self.children {
             assert!(child.wait().unwrap().success());
@@ -142,7 +142,7 @@ impl Load {
 }
 
 #[test]
-fn a_session_stays_and_stop_leaves_nothing() {
+fn a_session_persists_and_stop_leaves_nothing() {
     let before = held();
     let file = table_file("stays", TWO);
     kestrel(&["start", "stays", &file]).success();
@@ -185,7 +185,7 @@ fn a_session_stays_and_stop_leaves_nothing() {
 }
 
 #[test]
-fn two_sessions_are_told_apart() {
+fn two_sessions_are_distinguished() {
     let before = held();
     let file = table_file("twice", TWO);
     kestrel(&["start", "left", &file]).success();
@@ -244,11 +244,11 @@ fn another_user_sees_and_changes_nothing() {
             .gid(65534)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&run.stderr);
-        // Whoever may not look does not learn that there is nothing.
+        let printed = String::from_utf8_lossy(&run.stderr);
+        // A user who may not look does not learn that there is nothing.
         let code = if words[0] == "print" { 1 } else { 3 };
-        assert_eq!(run.status.code(), Some(code), "{words:?}: {said}");
-        assert!(!said.contains("table a"), "{words:?}: {said}");
+        assert_eq!(run.status.code(), Some(code), "{words:?}: {printed}");
+        assert!(!printed.contains("table a"), "{words:?}: {printed}");
         assert!(run.stdout.is_empty(), "{words:?}");
     }
     let list = Command::new("ls")
@@ -261,7 +261,7 @@ fn another_user_sees_and_changes_nothing() {
     assert_eq!(store().session(None).unwrap().active().unwrap().name, "a");
     std::fs::remove_dir_all("/tmp/private.trace").unwrap();
     kestrel(&["stop"]).success();
-    // Where bpffs lets everybody make directories, what others cannot begin stands in nobody's way.
+    // Where bpffs lets everybody make directories, a name that others cannot begin does not stand in the way.
     let start = Command::new("kestrel")
         .args(["start", &file])
         .uid(65534)

@@ -46,7 +46,7 @@ fn step(words: &[&str], kill_at: Option<usize>) -> Result<usize, ()> {
                     257 => regs.rdx & CREATE != 0,
                     call => OTHERS.contains(&call),
                 };
-                // What the shell does before it becomes the command does not count.
+                // Calls of the shell before it becomes the command do not count.
                 running |= regs.orig_rax == BPF_CALL;
                 if entered && changes && running {
                     seen += 1;

@@ -14,10 +14,10 @@ use std::{
 use rustix::time::{ClockId, Timespec, clock_settime};
 use vm_tests::protocol::{self, Reply, Request, Stream};
 
-/// How long output is awaited after a program ended while something it left running still holds its streams.
+/// Time that output is awaited after a program ended while something it left running still holds its streams.
 const LINGER: Duration = Duration::from_millis(300);
 
-/// The port as a reader: a virtio-serial port answers 0 bytes while nobody listens at the other end.
+/// The port as a reader: a virtio-serial port answers 0 bytes while the other end is closed.
 struct Port(File);
 
 impl Read for Port {

@@ -1,4 +1,4 @@
-//! What process 1 does before and beside the agent: file systems, modules, the peers' root, reaping; no conversation
+//! The work of process 1 before and beside the agent: file systems, modules, the peers' root, reaping; no conversation
 //! with the host.
 
 use std::{
@@ -38,7 +38,7 @@ const LINKS: &[(&str, &str)] = &[
 /// The file that lists the modules to load, one path per line, dependencies first.
 const MODULES: &str = "/modules/order";
 
-/// Makes the guest a place where programs run. Failures are told on the console and do not stop the boot.
+/// Makes the guest a place where programs run. Failures are printed on the console and do not stop the boot.
 pub(crate) fn prepare() {
     for (source, target, kind) in MOUNTS {
         tell(
