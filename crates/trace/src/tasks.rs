@@ -83,16 +83,16 @@ impl Tasks {
     }
 }
 
-/// Ranges in order as ranges that are apart.
+/// Ranges in order, joined where they overlap or touch.
 fn joined(ranges: &[(u32, u32)]) -> Vec<(u32, u32)> {
-    let mut apart: Vec<(u32, u32)> = Vec::new();
+    let mut disjoint: Vec<(u32, u32)> = Vec::new();
     for &(first, last) in ranges {
-        match apart.last_mut() {
+        match disjoint.last_mut() {
             Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
-            _ => apart.push((first, last)),
+            _ => disjoint.push((first, last)),
         }
     }
-    apart
+    disjoint
 }
 
 #[cfg(test)]

@@ -228,11 +228,11 @@ fn a_table_that_switches_itself_records_the_events_between() {
         for episode in 0..2 {
             let inside = |time: u64| time > ons[episode] && time < ends[episode];
             right += known.iter().filter(|(_, time)| inside(**time)).count();
-            let lacking = known
+            let absent = known
                 .iter()
                 .filter(|(call, time)| inside(**time) && !detailed.contains_key(call));
-            let lacking = lacking.count() as u64;
-            missing += lacking.saturating_sub(2);
+            let absent = absent.count() as u64;
+            missing += absent.saturating_sub(2);
         }
         let outside = |time: u64| (0..2).all(|e| time < begins[e] || time > offs[e]);
         let strange = detailed

@@ -146,7 +146,7 @@ fn latencies_are_those_of_perf_task_by_task() {
             continue;
         };
         // Records that one of both has and the other lacks: each changes figures by one switch at most.
-        let lacking = |roles: &[&'static str]| -> i64 {
+        let unrecorded = |roles: &[&'static str]| -> i64 {
             let both = |role: &&'static str| {
                 let of = |about: &About| about.get(&(tid, *role)).copied().unwrap_or(0);
                 (of(&own) - of(&perf)).abs()
@@ -154,18 +154,18 @@ fn latencies_are_those_of_perf_task_by_task() {
             roles.iter().map(both).sum()
         };
         let (switches, charged) = (
-            lacking(&[
+            unrecorded(&[
                 "prev_pid=",
                 "next_pid=",
                 "sched:sched_waking",
                 "sched:sched_wakeup_new",
             ]),
-            lacking(&["sched:sched_stat_runtime"]),
+            unrecorded(&["sched:sched_stat_runtime"]),
         );
         compared += 1;
-        let what = format!("{task}: perf {row:?}, lacking {switches} and {charged}");
-        let apart = task["switches"].as_i64().unwrap() - row.switches;
-        assert!(apart.abs() <= switches, "{what}");
+        let what = format!("{task}: perf {row:?}, unrecorded {switches} and {charged}");
+        let difference = task["switches"].as_i64().unwrap() - row.switches;
+        assert!(difference.abs() <= switches, "{what}");
         if charged == 0 {
             // perf shows microseconds.
             let runtime = task["runtime_ns"].as_f64().unwrap() / 1e6;

@@ -177,8 +177,8 @@ fn software_counters_of_all_cpus_are_those_of_each() {
             row.map_or(0, |row| row[1].parse().unwrap())
         };
         let (switches, traced) = (count("context-switches"), count("sched:sched_switch"));
-        let apart = switches.abs_diff(traced + missed(&rows.messages));
-        assert!(apart <= 50 + switches / 5, "{cpu}: {switches} and {traced}");
+        let difference = switches.abs_diff(traced + missed(&rows.messages));
+        assert!(difference <= 50 + switches / 5, "{cpu}: {switches} and {traced}");
     }
 }
 

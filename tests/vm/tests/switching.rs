@@ -66,12 +66,12 @@ fn recorded(options: &[&str]) -> (Vec<Record>, Vec<Record>, String) {
     let run = recorder.wait();
     assert_eq!(run.code, Some(0), "{}", run.err);
     let parts = parts();
-    let apart = parts.iter().flat_map(|part| records(part)).collect();
+    let of_parts = parts.iter().flat_map(|part| records(part)).collect();
     let whole = "/tmp/switching/whole";
     let mut merge = vec!["merge", "-o", whole];
     merge.extend(parts.iter().map(String::as_str));
     kestrel(&merge).success();
-    (in_order(apart), in_order(records(whole)), run.err)
+    (in_order(of_parts), in_order(records(whole)), run.err)
 }
 
 /// At a switch one ring is drained after the other, so that a thread that changes its CPU meanwhile may have a later call in the part before.
@@ -83,9 +83,9 @@ fn in_order(mut records: Vec<Record>) -> Vec<Record> {
 #[test]
 fn parts_put_together_hold_every_call_once() {
     for options in [&[][..], &["--compress"]] {
-        let (apart, together, printed) = recorded(options);
+        let (of_parts, together, printed) = recorded(options);
         assert!(
-            together == apart,
+            together == of_parts,
             "what was in the parts is in the whole: {printed}"
         );
         let calls: BTreeSet<_> = together

@@ -33,7 +33,7 @@ pub(super) fn mechanisms() -> Result<Vec<String>> {
         }
     }
     let idle = EXCEPTIONS.iter().zip(needed).filter(|(_, needed)| !needed);
-    broken.extend(idle.map(|(file, _)| format!("{file} takes no mechanism apart: it needs no exception")));
+    broken.extend(idle.map(|(file, _)| format!("{file} matches no mechanism: it needs no exception")));
     Ok(broken)
 }
 
@@ -45,14 +45,14 @@ fn in_file(file: &str, text: &str) -> Vec<String> {
     let text = without_tests(text);
     let named = variants(&text, "Mechanism");
     // Elsewhere than in an event kind one is made by `into()`, so that code that names a variant distinguishes it from others.
-    let apart = named.filter(|at| !file.starts_with(MAKERS) || is_pattern(&text, *at));
+    let matched = named.filter(|at| !file.starts_with(MAKERS) || is_pattern(&text, *at));
     let sentence = |at: usize| {
         let line = text[..at].lines().count().max(1);
         format!(
             "{file}:{line}: mechanisms are distinguished outside of the attach layer: ask it by a method of Attach"
         )
     };
-    apart.map(sentence).collect()
+    matched.map(sentence).collect()
 }
 
 /// Where a text names variants of an enumeration.
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_mechanism_that_is_matched_elsewhere_is_found() {
-        let apart = [
+        let matched = [
             "match mechanism { Mechanism::Calls(call) => call.at_return, _ => false }",
             "match mechanism { Some(Mechanism::Calls(Calls { at_return, .. })) if ready => 1, _ => 2 }",
             "let Mechanism::Counter(clock) = &strategy.mechanism else {\n    return None;\n};",
@@ -130,7 +130,7 @@ mod tests {
             "Mechanism::Tracepoints(Tracepoints) != set.mechanism",
             "use Mechanism::{Calls, Entry};",
         ];
-        for text in apart {
+        for text in matched {
             assert!(
                 !in_file("crates/catalog/src/catalog/mark.rs", text).is_empty(),
                 "{text}"

@@ -85,11 +85,11 @@ fn each_call_is_in_one_directory_of_many() {
             let printed = place.run(&["print", name, "--time", "mono"]).out;
             printed.lines().map(str::to_owned).collect::<Vec<_>>()
         };
-        let mut apart: Vec<String> = names.iter().flat_map(|name| all(name)).collect();
+        let mut split_lines: Vec<String> = names.iter().flat_map(|name| all(name)).collect();
         let mut whole = all("whole");
-        apart.sort();
+        split_lines.sort();
         whole.sort();
-        assert!(apart == whole, "{} {}", apart.len(), whole.len());
+        assert!(split_lines == whole, "{} {}", split_lines.len(), whole.len());
         // Threads have their names in each: that of this program. A switch at the end leaves a directory without events.
         let last = counted.iter().rposition(|lines| *lines > 0).unwrap();
         let threads = place.run(&["report", &names[last], "--by", "comm"]).succeeds();

@@ -127,8 +127,8 @@ impl Sources {
             };
             let planned: Vec<&Instance> = hooks.iter().filter(mine).flat_map(|h| &h.instances).collect();
             let names: HashSet<&str> = planned.iter().map(|instance| instance.name.as_str()).collect();
-            let lacking = owners.keys().filter(|name| !names.contains(name.as_str()));
-            for name in lacking.cloned().collect::<Vec<_>>() {
+            let absent = owners.keys().filter(|name| !names.contains(name.as_str()));
+            for name in absent.cloned().collect::<Vec<_>>() {
                 let identity = catalog.canonical_name(&name);
                 if let Some(known) = planned.iter().find(|i| i.identity() == identity)
                     && let Some(probes) = owners.remove(&name)

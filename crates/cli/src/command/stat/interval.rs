@@ -67,12 +67,12 @@ mod tests {
 
     #[test]
     fn an_unsupported_count_is_unsupported_in_every_interval() {
-        let lacking = Count {
+        let unsupported = Count {
             event: 0,
             part: Part::All,
             amount: Amount::NotSupported,
         };
-        let lacking = [lacking];
-        assert_eq!(since(&lacking, &lacking), lacking);
+        let unsupported = [unsupported];
+        assert_eq!(since(&unsupported, &unsupported), unsupported);
     }
 }

@@ -208,9 +208,9 @@ impl Session {
         let files = slowly
             .into_iter()
             .flat_map(|attached| attached.links.into_files());
-        let apart = close_many(&self.resources.host, files.collect());
+        let in_background = close_many(&self.resources.host, files.collect());
         self.trackers.clear();
-        apart
+        in_background
     }
 
     /// The buffers, at least one, by number.
