@@ -111,7 +111,7 @@ impl Executable {
     ///
     /// # Errors
     /// When the file cannot be read, has none, or its notes make no sense.
-    pub(crate) fn usdt_probes(&self) -> Result<UsdtProbes> {
+    pub fn usdt_probes(&self) -> Result<UsdtProbes> {
         // Where it is read is shared with the file that it is a copy of.
         let again = self.file.try_clone().and_then(|mut file| {
             file.rewind()?;

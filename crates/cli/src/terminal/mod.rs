@@ -1,7 +1,7 @@
 //! Views that fill the terminal: taken and given back whatever happens, the loop over keys and ticks, tables that are sorted, filtered and walked through.
 //!
 //! A command implements [`View`] and calls [`fill`]: what it shows is plain data that its tests look at, drawn by [`draw`]. Text of others is escaped where it
-//! becomes a [`Cell`] or passes [`line`]. Colours stand in [`theme`] alone, and none is needed to read a view.
+//! becomes a [`Cell`] or passes [`line()`]. Colours stand in [`theme`] alone, and none is needed to read a view.
 
 mod draw;
 mod full_screen;

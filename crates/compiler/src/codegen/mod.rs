@@ -44,7 +44,7 @@ pub fn generate(function: &Function) -> Result<Generated, Error> {
 ///
 /// # Errors
 /// When not even the scratch map has room, or a jump is too long.
-pub(crate) fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Generated, Error> {
+pub fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Generated, Error> {
     let mut maps = function.maps.clone();
     let mut called = BTreeMap::new();
     for one in std::iter::once(function).chain(callbacks) {

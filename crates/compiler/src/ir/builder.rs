@@ -356,7 +356,7 @@ impl Builder {
     }
 
     /// Forgets the values that [`Self::set_named_value`] keeps.
-    pub(crate) fn clear_named_values(&mut self) {
+    pub fn clear_named_values(&mut self) {
         self.named_values.clear();
     }
 

@@ -343,7 +343,7 @@ pub struct Expr {
 }
 
 /// Operators of one level of an expression that are a tree of [`ExprKind::Binary`]; more are a [`ExprKind::Chain`], which is checked in pieces of so many.
-pub(crate) const CHAIN_LINKS: usize = 100;
+pub const CHAIN_LINKS: usize = 100;
 
 /// The kinds of expression.
 #[derive(Clone, Debug, PartialEq)]

@@ -71,7 +71,7 @@ impl Type {
     }
 
     /// Whether a value of this type is one 64-bit register.
-    pub(crate) fn is_scalar(&self) -> bool {
+    pub fn is_scalar(&self) -> bool {
         matches!(self, Self::Integer { .. } | Self::Bool | Self::Pointer(_))
     }
 

@@ -192,7 +192,7 @@ impl Maps {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub(crate) fn read_generation(
+    pub fn read_generation(
         &self,
         name: &str,
         generation: u64,
