@@ -167,9 +167,9 @@ fn generated_code_of_a_container_that_ended_keeps_its_names() {
     ];
     // The container's root, through which its perf map is read.
     let opened = release_when_open("/tmp/container", "/tmp/container/held");
-    let (said, records) = recorded("/tmp/container.trace", &command);
+    let (printed, records) = recorded("/tmp/container.trace", &command);
     opened.join().unwrap();
-    assert_eq!(records.len(), 3000, "{said}");
+    assert_eq!(records.len(), 3000, "{printed}");
     for record in &records {
         let frames = frames(record);
         // In there it is process 1.
