@@ -11,12 +11,13 @@ use super::phase::Phase;
 use super::spec::text_of;
 use crate::arch;
 use crate::attach::{self, Mechanism};
-use crate::code::{KERNEL, LocationSpec};
+use crate::code::{KERNEL, LocationSpec, Why};
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type, TypeId};
 use kestrel_compiler::context::{Context, EventField, EventNumber, Pair, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_trace::event_kind;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// `kprobe` or `kretprobe`.
@@ -195,7 +196,10 @@ impl FunctionProbe {
         let (kernel, modules): (Vec<_>, Vec<_>) = found.into_iter().partition(|(own, _)| own == KERNEL);
         let (mut all, mut refused) = (Vec::new(), None);
         if !kernel.is_empty() {
-            let names: Vec<String> = kernel.into_iter().map(|(_, name)| name).collect();
+            let mut names: Vec<String> = kernel.into_iter().map(|(_, name)| name).collect();
+            if catalog.script().is_some() {
+                names = without_blacklisted(catalog, names, pattern.text())?;
+            }
             let single = (names.len() == 1).then(|| names[0].clone());
             all.push(self.resolved(catalog, names, single.as_deref(), maxactive));
         }
@@ -363,6 +367,27 @@ impl FunctionProbe {
     }
 }
 
+/// Functions without those on the kernel's blacklist, which are no probes of a script: one link for many functions would take them, a kprobe not.
+///
+/// # Errors
+/// [`Error::NoPlace`] where none is left.
+fn without_blacklisted(catalog: &Catalog, mut names: Vec<String>, wanted: &str) -> Result<Vec<String>> {
+    let barred: HashSet<&str> = catalog
+        .blacklist()
+        .iter()
+        .map(|(_, symbol)| symbol.as_str())
+        .collect();
+    let first = names.first().cloned();
+    names.retain(|name| !barred.contains(name.as_str()));
+    match (names.is_empty(), first) {
+        (true, Some(first)) => Err(Error::NoPlace {
+            wanted: wanted.to_owned(),
+            why: Why::Blacklisted(first).to_string(),
+        }),
+        _ => Ok(names),
+    }
+}
+
 fn untyped() -> ValueType {
     ValueType::Integer {
         size: 8,
@@ -480,7 +505,10 @@ impl EventKind for FunctionProbe {
                 phase.maxactive(),
             );
         }
-        let names = catalog.expand(self, &[Glob::new(&part.text)])?;
+        let mut names = catalog.expand(self, &[Glob::new(&part.text)])?;
+        if catalog.script().is_some() {
+            names = without_blacklisted(catalog, names, &spec.parts[1].text)?;
+        }
         let single = (names.len() == 1).then(|| names[0].clone());
         // ftrace does not list all functions that can be probed: such a one is checked by its code.
         let unlisted = Glob::new(&part.text).is_plain() && !catalog.is_listed(&part.text)?;

@@ -193,3 +193,24 @@ fn clocks_sample_the_command() {
         );
     }
 }
+
+/// A handler runs as often as its probe names an event or matches it, and each time is a probe.
+#[test]
+fn an_event_that_is_named_again_runs_the_block_again() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    std::fs::write(place.path().join("calls.pl"), "getpriority(0, 0) for 1..3").unwrap();
+    let call = "tracepoint:syscalls:sys_enter_getpriority";
+    for (events, probes, runs) in [
+        ("begin,begin".to_owned(), 2, 2),
+        (format!("{call},{call} /pid == cpid/"), 2, 6),
+        (format!("{call},{call}*,{call} /pid == cpid/"), 3, 9),
+    ] {
+        let program = format!("{events} {{ @ = count(); }}");
+        let run = place.run(&["run", "-c", "perl calls.pl", "-e", &program]);
+        let shown = run.succeeds();
+        let attached = format!("Attached {probes} probes\n");
+        assert!(shown.err.contains(&attached), "{events}: {}", shown.err);
+        assert_eq!(shown.out.trim(), format!("@: {runs}"), "{events}");
+    }
+}

@@ -4,7 +4,8 @@ use super::hook::Hook;
 use super::together;
 use kestrel_catalog::attach::CallEnd;
 use kestrel_catalog::catalog::{Resolved, Strategy};
-use kestrel_compiler::lang::ast::Probe;
+use kestrel_compiler::lang::ast::{ExprKind, Probe};
+use kestrel_compiler::lang::walk::Node;
 
 /// For each probe the number that it has in common with the one at the other end of the same functions, if there is exactly one.
 pub(super) fn pairs(probes: &[Probe]) -> Vec<Option<u32>> {
@@ -34,9 +35,20 @@ fn functions(probe: &Probe, at_return: bool) -> Option<&str> {
     };
     let kind = kestrel_catalog::catalog::find_kind(&kind.text)?.name();
     let wanted = if at_return { "kretprobe" } else { "kprobe" };
-    (kind == wanted && functions.offset.is_none() && probe.object.is_none())
+    (kind == wanted && functions.offset.is_none() && probe.object.is_none() && !names_itself(probe))
         .then_some(functions.text.as_str())
 }
+
+/// Whether a probe asks for its name: bpftrace has a program for each end then, and counts two probes.
+fn names_itself(probe: &Probe) -> bool {
+    probe.any(&|node| {
+        let Node::Expr(expr) = node else { return false };
+        matches!(&expr.kind, ExprKind::Identifier(name) if name == PROBE)
+    })
+}
+
+/// The word for the name of the event.
+const PROBE: &str = "probe";
 
 /// Adds the strategy of a program that sees both ends of a call, as the best one.
 pub(super) fn add_strategy(events: &mut Resolved) {
@@ -104,6 +116,7 @@ mod tests {
             "kprobe:a { } kretprobe:a { } kretprobe:a { }",
             "kprobe:m:a { } kretprobe:m:a { }",
             "fentry:a { } fexit:a { }",
+            "kprobe:a { @[probe] = count() } kretprobe:a { }",
         ];
         for text in unpaired {
             assert!(pairs(text).iter().all(Option::is_none), "{text}");

@@ -24,6 +24,8 @@ pub struct Hook {
     pub first_record_id: u16,
     /// Handlers of a program that are one here, because they are of the same event.
     pub merged_probes: usize,
+    /// Which of several hits of its events it is, where a probe of a program names them more than once.
+    pub(crate) turn: usize,
     /// Kinds of record that the handlers write, all together.
     pub records: u16,
     /// The handlers that the event has in the tables: each differs from the others, each stands in at least one table.
@@ -155,6 +157,7 @@ impl Hook {
             instances,
             first_record_id: 0,
             merged_probes: 1,
+            turn: 0,
             // More than a trace has room for is refused when numbers are given out.
             records: rows.iter().fold(0, |sum, row| sum.saturating_add(row.records)),
             handlers: rows,

@@ -23,6 +23,10 @@ impl Planner<'_> {
         let Some(policy) = self.missing_probes else {
             return Err(error);
         };
+        if self.turn.number > 0 {
+            // It was said in the first turn.
+            return Ok(());
+        }
         let unavailable = policy != MissingProbes::Error && is_unavailable(&error);
         if !is_missing(&error) && !unavailable {
             return Err(self.misnamed(spec, error));

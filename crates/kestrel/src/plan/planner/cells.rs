@@ -8,6 +8,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::{EventSpec, Probe, Span};
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_hook::table::TableFile;
+use std::collections::HashMap;
 
 /// Handler of an event in one table.
 #[derive(Clone, Copy, Debug)]
@@ -75,8 +76,13 @@ impl Planner<'_> {
         for spec in &probe.events {
             let matched = self.events_of(spec, row, cells)?;
             cells.resize(self.events.len(), None);
+            let mut taken = HashMap::new();
             for found in matched {
-                if self.is_wanted(found) && self.is_traceable(spec, found)? {
+                if !self.is_wanted(found) || !self.is_traceable(spec, found)? {
+                    continue;
+                }
+                let takes = || !self.counts_names() || self.turn.takes(found.event);
+                if *taken.entry(found.event).or_insert_with(takes) {
                     cells[found.event] = self.cell(spec, found, row, cells[found.event])?;
                 }
             }
@@ -84,10 +90,15 @@ impl Planner<'_> {
         Ok(())
     }
 
+    /// Whether an event meets the handler as often as a row names it, as in bpftrace: so it does in programs.
+    fn counts_names(&self) -> bool {
+        self.missing_probes.is_some()
+    }
+
     /// The events that a row's specification matches, those included that the table has already under names which the kernel does not list.
     fn events_of(&mut self, spec: &EventSpec, row: Row, cells: &Cells) -> Result<Vec<Matched>> {
         let taken = (0..cells.len()).filter(|&event| cells[event].is_some());
-        let mut unlisted = match is_name(spec) {
+        let mut unlisted = match is_name(spec) || self.counts_names() {
             true => Vec::new(),
             false => self.events.unlisted(spec, taken),
         };
@@ -136,7 +147,8 @@ impl Planner<'_> {
         let in_file = self.source.file.is_some();
         let same = |cell: &Cell| cell.handler == handler;
         let is_single = |cell: &Cell| same(cell) && !cell.in_set;
-        if (is_name(spec) || before.as_ref().is_some_and(is_single))
+        if !self.counts_names()
+            && (is_name(spec) || before.as_ref().is_some_and(is_single))
             && let Some((name, known)) = self.events.known_as(found)
         {
             let message = format!("{name} is another name of {known}: they are one event");

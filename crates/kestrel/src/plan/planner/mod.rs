@@ -50,6 +50,8 @@ pub(super) struct Planner<'a> {
     pub(super) missing_probes: Option<MissingProbes>,
     /// Patterns of the probe being planned that match nothing, with why.
     pub(super) unmatched: Vec<(Span, String)>,
+    /// Which hits of a program's events are being planned: the first for each, or those of an event that a probe names again.
+    pub(super) turn: Turn,
     /// Whether the error of the probe being planned is that an event of it does not exist.
     pub(super) nothing_matched: bool,
     /// The kernel's types with those that a program defines, if it does.
@@ -60,6 +62,37 @@ pub(super) struct Planner<'a> {
     definitions: Vec<Definition>,
     /// The numbers of maps that no handler had written when an event specification was planned, with that.
     unwritten: Vec<(u32, Arc<str>)>,
+}
+
+/// A turn over the events of a program's probe: an event that is named so often, or matched by so many patterns, meets the handler as often.
+#[derive(Default)]
+pub(super) struct Turn {
+    /// The number of the turn.
+    pub(super) number: usize,
+    /// By event, how many of the probe's specifications have named it in this turn.
+    named: Vec<usize>,
+    /// Whether an event has been named more often than there were turns.
+    pub(super) is_another_needed: bool,
+}
+
+impl Turn {
+    fn next(&self) -> Self {
+        Self {
+            number: self.number + 1,
+            ..Self::default()
+        }
+    }
+
+    /// Whether an event that one more specification names is planned in this turn.
+    fn takes(&mut self, event: usize) -> bool {
+        if self.named.len() <= event {
+            self.named.resize(event + 1, 0);
+        }
+        let before = self.named[event];
+        self.named[event] += 1;
+        self.is_another_needed |= before > self.number;
+        before == self.number
+    }
 }
 
 /// The source whose probes are being planned.
@@ -98,6 +131,7 @@ impl<'a> Planner<'a> {
             warnings: Vec::new(),
             missing_probes: None,
             unmatched: Vec::new(),
+            turn: Turn::default(),
             nothing_matched: false,
             types: None,
             in_call: false,

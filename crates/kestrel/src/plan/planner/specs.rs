@@ -1,7 +1,7 @@
 //! Hooks of event specifications (`-e`) and of programs: each probe has hooks of its own, whatever other probes its events meet.
 
-use super::Planner;
 use super::handler::written;
+use super::{Planner, Turn};
 use crate::plan::events::Events;
 use crate::plan::hook::Hook;
 use crate::plan::source::ProgramText;
@@ -80,7 +80,7 @@ impl Planner<'_> {
                     let handlers = together::handlers(probe);
                     hooks.extend(more.into_iter().map(|hook| Hook {
                         merged_probes: handlers,
-                        entry_exit_id: call,
+                        entry_exit_id: call.filter(|_| hook.turn == 0),
                         ..hook
                     }));
                 }
@@ -96,8 +96,25 @@ impl Planner<'_> {
         }
     }
 
-    /// The hooks of one probe, whatever other probes its events meet; `number` is the probe's own.
+    /// The hooks of one probe, whatever other probes its events meet; `number` is the probe's own. A program's probe has hooks for each time that it names
+    /// an event.
     fn probe_hooks(&mut self, source: &Arc<str>, probe: &Probe, number: usize) -> Result<Vec<Hook>> {
+        self.turn = Turn::default();
+        let mut all = Vec::new();
+        loop {
+            let turn = self.turn.number;
+            let hooks = self.hooks_of_turn(source, probe, number)?;
+            all.extend(hooks.into_iter().map(|hook| Hook { turn, ..hook }));
+            if !self.turn.is_another_needed {
+                return Ok(all);
+            }
+            self.turn = self.turn.next();
+            // A call's two ends are one program in the first turn.
+            self.in_call = false;
+        }
+    }
+
+    fn hooks_of_turn(&mut self, source: &Arc<str>, probe: &Probe, number: usize) -> Result<Vec<Hook>> {
         self.source.text = source.clone();
         self.events = Events::new(self.catalog, self.options.via);
         self.events.with_modules = false;

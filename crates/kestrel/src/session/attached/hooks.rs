@@ -66,7 +66,9 @@ impl Session {
             let hook = plan.hooks.get(attached.hook).filter(|hook| !hook.companion)?;
             let missing = attached.links.missing().len();
             let again = match (hook.instances.as_slice(), hook.handlers.first()) {
-                ([one], Some(handler)) => !counted.insert((hook.kind, one.name.as_str(), handler.span.start)),
+                ([one], Some(handler)) => {
+                    !counted.insert((hook.kind, one.name.as_str(), handler.span.start, hook.turn))
+                }
                 _ => false,
             };
             let events = if again { 0 } else { hook.instances.len() };
