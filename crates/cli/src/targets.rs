@@ -12,18 +12,17 @@ use kestrel::session::process_filter::ProcessFilter;
 #[group(skip)]
 pub(crate) struct Targets {
     /// Trace only these processes, with all their threads, until they exit: by number, or all that run now by name; and what others do to them:
-    /// their wakeups, switches to them, signals
+    /// their wakeups, switches to them, signals; with COMMAND: while it runs, as `-p PID sleep 10`
     #[arg(
         short = 'p',
         long = "pid",
         id = "pid",
         value_name = "PID|NAME,…",
-        value_delimiter = ',',
-        conflicts_with = "command"
+        value_delimiter = ','
     )]
     named: Vec<String>,
     /// Trace only these threads, until they exit, and what others do to them
-    #[arg(short = 't', long = "tid", id = "tid", value_name = "TID,…", value_delimiter = ',', value_parser = arguments::pid, conflicts_with_all = ["pid", "command"])]
+    #[arg(short = 't', long = "tid", id = "tid", value_name = "TID,…", value_delimiter = ',', value_parser = arguments::pid, conflicts_with = "pid")]
     threads: Vec<u32>,
     /// Trace only what happens on these CPUs: 0,2-3
     #[arg(short = 'C', long = "cpu", id = "cpu", value_name = "CPUS", value_parser = cpus)]

@@ -12,6 +12,11 @@ const WORK: &[(&str, &str, &str)] = &[
     ("perf", "record -t 1 -e sched:sched_switch", "threads"),
     (
         "perf",
+        "record -p 1 -e sched:sched_switch sleep 10",
+        "a process while a command runs",
+    ),
+    (
+        "perf",
         "record --call-graph dwarf -F 99 -- make",
         "stacks without frame pointers",
     ),

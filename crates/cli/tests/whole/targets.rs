@@ -81,6 +81,31 @@ fn a_process_is_recorded_with_the_switches_to_it() {
 }
 
 #[test]
+fn a_command_beside_processes_says_for_how_long() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let mut target = std::process::Command::new("sh")
+        .args(["-c", "while true; do sleep 0.01; done"])
+        .spawn()
+        .unwrap();
+    let pid = target.id().to_string();
+    for option in ["-p", "-t"] {
+        place
+            .run(&["record", "-e", SWITCH, "--only-own", option, &pid, "sleep", "0.3"])
+            .succeeds();
+        let all = lines(&place, &[]);
+        assert!(!all.is_empty());
+        assert!(
+            all.iter()
+                .all(|record| record["fields"]["prev_pid"] == target.id()),
+            "{all:?}"
+        );
+    }
+    target.kill().unwrap();
+    target.wait().unwrap();
+}
+
+#[test]
 fn targets_that_do_not_run_are_named() {
     needs_tracing!();
     let place = WorkFolder::new();
