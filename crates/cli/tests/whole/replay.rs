@@ -235,6 +235,44 @@ fn values_that_were_not_recorded_are_refused_with_how_to_record_them() {
         .fails(1, &["metadata"]);
 }
 
+#[test]
+fn all_that_a_program_needs_is_one_line_to_paste() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    recorded(&place);
+    let program =
+        "tracepoint:sched:sched_switch { @[kstack] = count() } tracepoint:sched:sched_wakeup { @w = count() }
+        end { print(@w); clear(@w) }";
+    let line = "record all of it: kestrel record -e 'tracepoint:sched:sched_wakeup' -e 'tracepoint:sched:sched_switch { record(args, kstack) }'";
+    let run = place.run(&["run", "-e", program, "--trace", "t"]);
+    run.fails(2, &[line]);
+    // What only follows from that is not said.
+    assert!(!run.err.contains("nothing writes the map"), "{}", run.err);
+    let switch = "tracepoint:sched:sched_switch { record(args, kstack) }";
+    let pasted = [
+        "record",
+        "-q",
+        "-o",
+        "all",
+        "-e",
+        "tracepoint:sched:sched_wakeup",
+        "-e",
+        switch,
+    ];
+    place
+        .run(&[&pasted[..], &["-a", "--", "sleep", "0.1"]].concat())
+        .succeeds();
+    place.run(&["run", "-e", program, "--trace", "all"]).succeeds();
+
+    // Where the program may go without, it may not go without all: nothing would be its answer.
+    let either = "config = { missing_probes = ignore } begin { printf(\"on\\n\") } tracepoint:sched:sched_switch, tracepoint:sched:none { @ = count() }";
+    place.run(&["run", "-e", either, "--trace", "t"]).fails(
+        2,
+        &["tracepoint:sched:none was not recorded", "but not without all"],
+    );
+    place.run(&["run", "-e", either, "--trace", "all"]).succeeds();
+}
+
 /// Intervals come by the recording's time, `exit` ends the program where it stands, and `report` takes a program with its own filters.
 #[test]
 fn time_is_that_of_the_recording() {

@@ -50,6 +50,19 @@ pub(super) fn is_name(spec: &EventSpec) -> bool {
     Glob::new(text_of(spec)).is_plain()
 }
 
+/// The kind of events that a specification names.
+pub(super) fn kind_of(spec: &EventSpec) -> &'static str {
+    let first = spec.parts.first().map_or("", |part| part.text.as_str());
+    find_kind(first).map_or(TRACEPOINT, |kind| kind.name())
+}
+
+pub(super) fn is_tracepoint(spec: &EventSpec) -> bool {
+    kind_of(spec) == TRACEPOINT
+}
+
+/// The kind of events whose names have none before them.
+const TRACEPOINT: &str = "tracepoint";
+
 /// Trigger of a specification.
 ///
 /// # Errors
@@ -155,10 +168,18 @@ fn not_recorded(
     let diagnostic = Diagnostic::error(spec.span, message);
     let advised = match calls.unknown(pattern) {
         Some(meant) => diagnostic.maybe_hint(meant),
-        None => diagnostic.hint(format!("record it: kestrel record -e '{text}'")),
+        None => diagnostic.hint(record_it(text)),
     };
     advised.hint(there)
 }
+
+/// How an event would be recorded.
+pub(super) fn record_it(event: &str) -> String {
+    format!("{RECORD_IT}{event}'")
+}
+
+/// The beginning of a hint at how an event would be recorded.
+pub(super) const RECORD_IT: &str = "record it: kestrel record -e '";
 
 /// Events that a hint names.
 const SHOWN: usize = 8;

@@ -1,6 +1,7 @@
 //! Programs of the language over recordings (`kestrel run --trace`): what `script` is to a kernel, with the recording's records as events and its time as the
 //! clock; no command line.
 
+mod advice;
 mod arguments;
 mod calls;
 mod events;

@@ -1,10 +1,12 @@
 //! Checks and compiles a program for the events of a recording, in rounds, as it is done for a kernel's events.
 
+use super::advice::{advise, advise_together, with_word, words_to_record};
 use super::arguments;
 use super::calls::{CallEvent, Calls};
-use super::events::{Found, Trigger, is_name, trigger, wrong};
+use super::events::{Found, Trigger, is_name, is_tracepoint, kind_of, record_it, trigger, wrong};
 use crate::plan::{ProgramText, declared_maps, globals_of, whole_name};
 use kestrel_bpf::btf::Btf;
+use kestrel_catalog::catalog::text_of;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::check;
 use kestrel_compiler::check::globals::Globals;
@@ -59,6 +61,10 @@ pub(super) struct Planned {
 /// The word for how many CPUs there are.
 const NCPUS: &str = "ncpus";
 
+/// What must be there where all events may be missing.
+const ALTERNATIVES: &str =
+    "the program goes without those that its kernel or files do not have, but not without all";
+
 /// Where a probe uses `ncpus`.
 fn ncpus(probe: &Probe) -> Option<Span> {
     let found = Cell::new(None);
@@ -112,6 +118,8 @@ pub(super) fn plan(
             checked: Vec::new(),
             warnings: program.warnings.clone(),
             wrong: Vec::new(),
+            own: Vec::new(),
+            left_out: Vec::new(),
         };
         round.check()?;
         match shapes.next(round.globals.shapes.clone()) {
@@ -138,6 +146,10 @@ struct Round<'e> {
     checked: Vec<Checked<'e>>,
     warnings: Vec<Diagnostic>,
     wrong: Vec<Diagnostic>,
+    /// Errors of handlers at the program's own events: they may only follow from what is in `wrong`, as where a map has no handler left that writes it.
+    own: Vec<Diagnostic>,
+    /// Events that were not recorded and need not be, as the program has it.
+    left_out: Vec<Diagnostic>,
 }
 
 impl<'e> Round<'e> {
@@ -152,17 +164,20 @@ impl<'e> Round<'e> {
                         self.probe(probe, spec, trigger);
                     }
                     Err(missing) if is_name(spec) => {
-                        self.missing(missing, self.program.config.missing_probes)
+                        let missing = self.with_needed(probe, spec, missing);
+                        self.missing(missing, self.program.config.missing_probes);
                     }
-                    Err(missing) => patterns.push(missing),
+                    Err(missing) => patterns.push((spec, missing)),
                 }
             }
             // A pattern beside other events is for kernels that name a function otherwise (`f, f.constprop.*`): it may stand for nothing, as live.
-            let how = match (is_any_there, self.program.config.missing_probes) {
-                (true, MissingProbes::Error) => MissingProbes::Warn,
-                (_, configured) => configured,
-            };
-            for missing in patterns {
+            let is_named = probe.events.iter().any(is_name);
+            for (spec, missing) in patterns {
+                let is_other_name = is_any_there || is_named && !is_tracepoint(spec);
+                let how = match (is_other_name, self.program.config.missing_probes) {
+                    (true, MissingProbes::Error) => MissingProbes::Warn,
+                    (_, configured) => configured,
+                };
                 self.missing(missing, how);
             }
         }
@@ -173,12 +188,36 @@ impl<'e> Round<'e> {
         match how {
             MissingProbes::Error => self.wrong.push(diagnostic),
             MissingProbes::Warn => {
-                let warning = Diagnostic::warning(diagnostic.span, diagnostic.message);
-                self.warnings
-                    .push(diagnostic.hints.into_iter().fold(warning, Diagnostic::hint));
+                let warning = Diagnostic::warning(diagnostic.span, diagnostic.message.clone());
+                let hints = diagnostic.hints.iter().cloned();
+                self.warnings.push(hints.fold(warning, Diagnostic::hint));
+                self.left_out.push(diagnostic);
             }
-            MissingProbes::Ignore => {}
+            MissingProbes::Ignore => self.left_out.push(diagnostic),
         }
+    }
+
+    /// Has the refusal of an event that was not recorded say what it must be recorded with for this handler, as far as that is known without one of its records.
+    fn with_needed(&self, probe: &Probe, spec: &EventSpec, mut missing: Diagnostic) -> Diagnostic {
+        let name = text_of(spec);
+        let class = EventClass {
+            kind: kind_of(spec).to_owned(),
+            ..own_class(&name)
+        };
+        let words = words_to_record(probe);
+        let values = match self.needed(probe, &class) {
+            Some(values) => words
+                .iter()
+                .fold(values, |values, word| with_word(values, Some(word))),
+            None => words.join(", "),
+        };
+        let plain = record_it(&name);
+        if !values.is_empty()
+            && let Some(hint) = missing.hints.iter_mut().find(|hint| **hint == plain)
+        {
+            *hint = advice(&name, &values);
+        }
+        missing
     }
 
     fn probe(&mut self, probe: &Probe, spec: &EventSpec, trigger: Trigger<'e>) {
@@ -223,7 +262,7 @@ impl<'e> Round<'e> {
             }
         };
         if let Err(why) = self.handler(probe, context.0, context.1) {
-            self.wrong.extend(why);
+            self.own.extend(why);
         }
     }
 
@@ -371,7 +410,21 @@ impl<'e> Round<'e> {
 
     fn compile(mut self, (begin_ns, offset): (u64, i64)) -> Result<Planned> {
         let text = &self.program.text;
+        let is_answered =
+            |checked: &Checked<'_>| matches!(checked.at, RunEvent::Record(_) | RunEvent::Calls(_));
+        if self.wrong.is_empty() && !self.checked.iter().any(is_answered) && !self.left_out.is_empty() {
+            // Of alternatives that may be missing, some must be there: the answer would be that nothing happened.
+            let mut missing = std::mem::take(&mut self.left_out);
+            if let Some(last) = missing.last_mut() {
+                last.hints.push(ALTERNATIVES.to_owned());
+            }
+            return Err(wrong(text, missing));
+        }
+        if self.wrong.is_empty() {
+            self.wrong = std::mem::take(&mut self.own);
+        }
         if !self.wrong.is_empty() {
+            advise_together(&mut self.wrong);
             return Err(wrong(text, self.wrong));
         }
         for (_, diagnostic) in &self.globals.unwritten {
@@ -438,35 +491,6 @@ impl<'e> Round<'e> {
             .map(|warning| (text.to_string(), warning));
         planned.warnings = warnings.collect();
         Ok(planned)
-    }
-}
-
-/// Has the first refusal of what was not recorded with an event say how all would be, and the others nothing: the arguments and memory of `values`, and words.
-fn advise(refused: &mut [Diagnostic], event: &str, mut values: String) {
-    let mut hints = Vec::new();
-    for diagnostic in refused {
-        let Some(at) = diagnostic
-            .hints
-            .iter()
-            .position(|hint| advised(hint, event).is_some())
-        else {
-            continue;
-        };
-        let hint = diagnostic.hints.remove(at);
-        values = with_word(values, advised(&hint, event));
-        hints.push(&mut diagnostic.hints);
-    }
-    if let Some(first) = hints.into_iter().next() {
-        first.push(advice(event, &values));
-    }
-}
-
-/// Values to record, with one more that is a word (`kstack`, `uid`): others are of arguments, which are among them.
-fn with_word(values: String, other: Option<&str>) -> String {
-    let word = other.filter(|value| value.chars().all(char::is_alphabetic));
-    match word.filter(|word| !values.split(", ").any(|value| value == *word)) {
-        Some(word) => format!("{values}, {word}"),
-        None => values,
     }
 }
 

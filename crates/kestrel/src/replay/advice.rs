@@ -1,0 +1,132 @@
+//! Advice on what to record instead, in refusals of a program: for each event all that a handler needs of it, and for the program one line.
+
+use super::events::RECORD_IT;
+use kestrel_compiler::lang::ast::{Expr, ExprKind, Probe};
+use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_compiler::lang::walk::Node;
+use kestrel_replay::event::{advice, advised};
+
+/// Words whose values records have only where they were asked to.
+const WORDS: &[&str] = &[
+    "kstack", "ustack", "uid", "gid", "cgroup", "curtask", "numaid", "jiffies",
+];
+
+/// The words of the language that a handler uses and that must be recorded with its event.
+pub(super) fn words_to_record(probe: &Probe) -> Vec<&'static str> {
+    let uses = |word: &str| {
+        probe.any(&|node| match node {
+            Node::Expr(Expr {
+                kind: ExprKind::Identifier(name),
+                ..
+            }) => name == word,
+            Node::Expr(Expr {
+                kind: ExprKind::Call { name, .. },
+                ..
+            }) => name.node == word,
+            _ => false,
+        })
+    };
+    WORDS.iter().copied().filter(|word| uses(word)).collect()
+}
+
+/// Has the first refusal of what was not recorded with an event say how all would be, and the others nothing: the arguments and memory of `values`, and words.
+pub(super) fn advise(refused: &mut [Diagnostic], event: &str, mut values: String) {
+    let mut hints = Vec::new();
+    for diagnostic in refused {
+        let Some(at) = diagnostic
+            .hints
+            .iter()
+            .position(|hint| advised(hint, event).is_some())
+        else {
+            continue;
+        };
+        let hint = diagnostic.hints.remove(at);
+        values = with_word(values, advised(&hint, event));
+        hints.push(&mut diagnostic.hints);
+    }
+    if let Some(first) = hints.into_iter().next() {
+        first.push(advice(event, &values));
+    }
+}
+
+/// Values to record, with one more that is a word (`kstack`, `uid`): others are of arguments, which are among them.
+pub(super) fn with_word(values: String, other: Option<&str>) -> String {
+    let word = other.filter(|value| value.chars().all(char::is_alphabetic));
+    match word.filter(|word| !values.split(", ").any(|value| value == *word)) {
+        Some(word) => format!("{values}, {word}"),
+        None => values,
+    }
+}
+
+/// Parts of advised values that stand for what is not known.
+const PLACEHOLDERS: &[&str] = &["…", "BYTES", "ADDRESS"];
+
+/// Adds to the last advice of several one line that records all events as they were advised.
+pub(super) fn advise_together(refused: &mut [Diagnostic]) {
+    let hints = refused.iter().flat_map(|diagnostic| &diagnostic.hints);
+    let mut options: Vec<(&str, Vec<&str>)> = Vec::new();
+    for option in hints.filter_map(|hint| hint.strip_prefix(RECORD_IT)?.strip_suffix('\'')) {
+        let (event, values) = match option.split_once(" { record(args, ") {
+            Some((event, values)) => (event, split(values.strip_suffix(") }").unwrap_or(values))),
+            None => (option, Vec::new()),
+        };
+        // What the user is to fill in cannot be pasted.
+        if values
+            .iter()
+            .any(|value| PLACEHOLDERS.iter().any(|it| value.contains(it)))
+        {
+            return;
+        }
+        match options.iter_mut().find(|(known, _)| *known == event) {
+            None => options.push((event, values)),
+            Some((_, known)) => {
+                for value in values {
+                    if known.contains(&value) {
+                        continue;
+                    }
+                    if known.iter().any(|other| field(other) == field(value)) {
+                        return;
+                    }
+                    known.push(value);
+                }
+            }
+        }
+    }
+    if options.len() < 2 {
+        return;
+    }
+    let mut line = String::from("record all of it: kestrel record");
+    let plain = options.iter().filter(|(_, values)| values.is_empty());
+    let plain: Vec<&str> = plain.map(|(event, _)| *event).collect();
+    if !plain.is_empty() {
+        line.push_str(&format!(" -e '{}'", plain.join(",")));
+    }
+    for (event, values) in options.iter().filter(|(_, values)| !values.is_empty()) {
+        line.push_str(&format!(
+            " -e '{event} {{ record(args, {}) }}'",
+            values.join(", ")
+        ));
+    }
+    if let Some(last) = refused.last_mut() {
+        last.hints.push(line);
+    }
+}
+
+/// The values of a list, in which those of calls stand in parentheses.
+fn split(values: &str) -> Vec<&str> {
+    let mut depth = 0_u32;
+    let at_commas = values.split(|letter| {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        letter == ',' && depth == 0
+    });
+    at_commas.map(str::trim).collect()
+}
+
+/// The name of the field that a value is recorded in.
+fn field(value: &str) -> &str {
+    value.split_once(" = ").map_or(value, |(name, _)| name)
+}
