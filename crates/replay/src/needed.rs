@@ -1,6 +1,7 @@
 //! Fields that a record of a function's entry must have for a handler: the arguments by number, and the memory behind them, as `record(…)` has it.
 //!
-//! A pointer within recorded memory is recorded as an argument that the handler does not use: `arg5` with `mem5` is memory behind a second pointer.
+//! A pointer within recorded memory is recorded as an argument that the handler does not use: `arg5` with `mem5` is memory behind a second pointer, or far behind
+//! the first. Of a tracepoint, whose fields are no arguments, all addresses are recorded so.
 
 use crate::call::ARGUMENTS;
 use crate::refusal::read;
@@ -10,6 +11,7 @@ use kestrel_compiler::check::tree::{
 };
 use kestrel_trace::calls::{MEMORY, REGISTER, TEXT};
 use kestrel_trace::event::EventClass;
+use kestrel_trace::event_kind;
 use kestrel_trace::layout::{Field, FieldPlace, FieldType, Layout};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -22,6 +24,9 @@ const TEXT_BYTES: i64 = 64;
 /// The class with all arguments by number: what a handler makes of them is found by checking it for this one.
 #[must_use]
 pub fn with_arguments(event: &EventClass) -> EventClass {
+    if !event_kind::is_function_entry(&event.kind) {
+        return event.clone();
+    }
     let has = |name: &String| event.layout.fields().iter().any(|field| field.name == *name);
     let own = event.layout.fields().iter();
     let own = own.map(|field| (field.name.clone(), field.ty.clone()));
@@ -42,19 +47,70 @@ struct Address {
     offset: i64,
 }
 
-/// An argument, and the offsets of the pointers that are followed from it.
+/// The value of a record that an address comes from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Root {
+    /// An argument by its number.
+    Argument(usize),
+    /// A field by its name.
+    Field(String),
+}
+
+impl Root {
+    fn text(&self) -> String {
+        match self {
+            Self::Argument(place) => format!("{REGISTER}{place}"),
+            Self::Field(name) => format!("(uint64)args.{name}"),
+        }
+    }
+}
+
+/// A value of the record, and the offsets of the pointers that are followed from it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Base {
-    argument: usize,
+    root: Root,
     pointers: Vec<i64>,
 }
 
+impl Base {
+    /// The address as `record(…)` computes it.
+    fn text(&self) -> String {
+        let follow = |inner: String, offset: &i64| match offset {
+            0 => format!("*(uint64 *){inner}"),
+            offset => format!("*(uint64 *)({inner} + {offset})"),
+        };
+        self.pointers.iter().fold(self.root.text(), follow)
+    }
+}
+
 /// Memory behind a base.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Extent {
-    bytes: i64,
+    from: i64,
+    to: i64,
     /// Whether a string begins there.
     is_text: bool,
+}
+
+/// Extents in as few pieces as fit a field each; of one piece alone also what lies before it, where that fits.
+fn pieces(mut extents: Vec<Extent>) -> Vec<Extent> {
+    extents.sort_by_key(|extent| extent.from);
+    let mut pieces: Vec<Extent> = Vec::new();
+    for mut extent in extents {
+        match pieces.last_mut() {
+            Some(last) if extent.to.max(last.to) - last.from <= MAX => {
+                last.to = last.to.max(extent.to);
+                last.is_text |= extent.is_text;
+            }
+            last => {
+                if last.is_none() && extent.to <= MAX {
+                    extent.from = 0;
+                }
+                pieces.push(extent);
+            }
+        }
+    }
+    pieces
 }
 
 /// The values that `record(args, …)` must have beside a class with [all arguments](with_arguments) for what the handler, which was checked for that class, reads;
@@ -66,41 +122,56 @@ pub fn needed(handler: &CheckedProbe, event: &EventClass) -> Option<String> {
         .rev()
         .filter(|place| !needs.arguments.contains(place));
     // Bases with fewer pointers come first: what is behind them is written with theirs.
-    let mut memory: Vec<(&Base, &Extent)> = needs.memory.iter().collect();
+    let mut memory: Vec<(&Base, &Vec<Extent>)> = needs.memory.iter().collect();
     memory.sort_by_key(|(base, _)| (base.pointers.len(), *base));
     let mut text = String::new();
     let mut behind = String::new();
     for place in &needs.arguments {
         _ = write!(text, ", {REGISTER}{place}");
     }
-    for (base, extent) in memory {
-        let (place, value) = match base.pointers.as_slice() {
-            [] => (base.argument, format!("{REGISTER}{}", base.argument)),
-            pointers => {
-                let place = free.next()?;
-                let first = format!("{REGISTER}{}", base.argument);
-                let value = pointers.iter().fold(first, |inner, offset| match offset {
-                    0 => format!("*(uint64 *){inner}"),
-                    offset => format!("*(uint64 *)({inner} + {offset})"),
-                });
-                _ = write!(behind, ", {REGISTER}{place} = {value}");
-                (place, value)
-            }
-        };
-        match extent {
-            Extent { bytes: 0, .. } => _ = write!(behind, ", {TEXT}{place} = str({value})"),
-            Extent { bytes, is_text } => {
-                let bytes = if *is_text {
-                    (*bytes).max(TEXT_BYTES)
-                } else {
-                    *bytes
-                };
-                _ = write!(behind, ", {MEMORY}{place} = buf({value}, {bytes})");
+    for (base, extents) in memory {
+        for extent in pieces(extents.clone()) {
+            let value = match extent.from {
+                0 => base.text(),
+                from => format!("{} + {from}", base.text()),
+            };
+            let place = match (&base.root, base.pointers.as_slice(), extent.from) {
+                (Root::Argument(place), [], 0) => *place,
+                _ => {
+                    let place = free.next()?;
+                    _ = write!(behind, ", {REGISTER}{place} = {value}");
+                    place
+                }
+            };
+            let bytes = extent.to - extent.from;
+            match (bytes, extent.is_text) {
+                (0, _) => _ = write!(behind, ", {TEXT}{place} = str({value})"),
+                (bytes, true) => {
+                    _ = write!(
+                        behind,
+                        ", {MEMORY}{place} = buf({value}, {})",
+                        bytes.max(TEXT_BYTES)
+                    );
+                }
+                (bytes, false) => _ = write!(behind, ", {MEMORY}{place} = buf({value}, {bytes})"),
             }
         }
     }
     text.push_str(&behind);
     text.strip_prefix(", ").map(str::to_owned)
+}
+
+/// Which addresses of a handler come from the event's own record.
+pub(crate) struct Roots<'h>(Needs<'h>);
+
+impl<'h> Roots<'h> {
+    pub(crate) fn of(handler: &'h CheckedProbe, event: &'h EventClass) -> Self {
+        Self(Needs::new(handler, event))
+    }
+
+    pub(crate) fn is_own(&self, address: &Expr) -> bool {
+        self.0.address(address, 0).is_some()
+    }
 }
 
 /// Whether a pointer leads to a string, as the kernel types them: `char *`, `unsigned char *`.
@@ -114,11 +185,11 @@ struct Needs<'h> {
     /// The only value of a variable; none where it has several.
     variables: BTreeMap<VariableId, Option<&'h Expr>>,
     arguments: BTreeSet<usize>,
-    memory: BTreeMap<Base, Extent>,
+    memory: BTreeMap<Base, Vec<Extent>>,
 }
 
 impl<'h> Needs<'h> {
-    fn of(handler: &'h CheckedProbe, event: &'h EventClass) -> Option<Self> {
+    fn new(handler: &'h CheckedProbe, event: &'h EventClass) -> Self {
         let mut needs = Self {
             event,
             variables: BTreeMap::new(),
@@ -131,6 +202,11 @@ impl<'h> Needs<'h> {
                 only.and_modify(|known| *known = None).or_insert(Some(value));
             }
         }
+        needs
+    }
+
+    fn of(handler: &'h CheckedProbe, event: &'h EventClass) -> Option<Self> {
+        let mut needs = Self::new(handler, event);
         for expr in handler.expressions() {
             needs.expression(expr)?;
         }
@@ -150,7 +226,7 @@ impl<'h> Needs<'h> {
     fn expression(&mut self, expr: &Expr) -> Option<()> {
         match &expr.kind {
             ExprKind::Load { address, .. } if address.kind == ExprKind::ContextPointer => {
-                if let Some(place) = self.argument(expr) {
+                if let Some(Root::Argument(place)) = self.root(expr) {
                     self.arguments.insert(place);
                 }
                 Some(())
@@ -180,20 +256,24 @@ impl<'h> Needs<'h> {
     /// Takes a read of so many bytes, or of a string.
     fn read(&mut self, address: Address, bytes: i64, is_text: bool) -> Option<()> {
         let Address { base, offset } = address;
-        let end = match (is_text, offset) {
+        let to = match (is_text, offset) {
             (true, 0) => 0,
             (true, offset) => offset + TEXT_BYTES,
             (false, offset) => offset + bytes,
         };
-        self.arguments.insert(base.argument);
-        let extent = self.memory.entry(base).or_default();
-        extent.bytes = extent.bytes.max(end);
-        extent.is_text |= is_text;
-        (offset >= 0 && extent.bytes <= MAX).then_some(())
+        if let Root::Argument(place) = base.root {
+            self.arguments.insert(place);
+        }
+        self.memory.entry(base).or_default().push(Extent {
+            from: offset,
+            to,
+            is_text,
+        });
+        (offset >= 0 && to - offset <= MAX).then_some(())
     }
 
-    /// The number of the argument that a value is.
-    fn argument(&self, value: &Expr) -> Option<usize> {
+    /// The value of the record that an expression is.
+    fn root(&self, value: &Expr) -> Option<Root> {
         let ExprKind::Load { address, offset, .. } = &value.kind else {
             return None;
         };
@@ -202,8 +282,16 @@ impl<'h> Needs<'h> {
             FieldPlace::Tail { .. } => false,
         };
         let field = self.event.layout.fields().iter().find(is_there)?;
-        let number = field.name.strip_prefix(REGISTER)?.parse().ok()?;
-        (address.kind == ExprKind::ContextPointer && number < ARGUMENTS).then_some(number)
+        if address.kind != ExprKind::ContextPointer {
+            return None;
+        }
+        match event_kind::is_function_entry(&self.event.kind) {
+            true => {
+                let number = field.name.strip_prefix(REGISTER)?.parse().ok()?;
+                (number < ARGUMENTS).then_some(Root::Argument(number))
+            }
+            false => Some(Root::Field(field.name.clone())),
+        }
     }
 
     /// The address that a value is; `depth` variables were looked up for it.
@@ -211,7 +299,7 @@ impl<'h> Needs<'h> {
         match &value.kind {
             ExprKind::Load { address, .. } if address.kind == ExprKind::ContextPointer => Some(Address {
                 base: Base {
-                    argument: self.argument(value)?,
+                    root: self.root(value)?,
                     pointers: Vec::new(),
                 },
                 offset: 0,

@@ -1,7 +1,8 @@
 //! Refusals of a replay, found in a checked handler: what a recording cannot answer, with what to record instead.
 
 pub use crate::event::advice;
-use crate::remembering::Held;
+use crate::needed::Roots;
+use crate::remembering::{Held, holds};
 use crate::subject::is_stack_of;
 use kestrel_bpf::helper::{self, Helper};
 use kestrel_compiler::check::tree::{
@@ -33,10 +34,12 @@ const ALWAYS: &[Helper] = &[
 ];
 
 /// Refusals: what a handler asks for and a recording of this event does not have; of the program's own events nothing is recorded.
-/// `held` is the memory that the recording's records hold.
-pub fn refused(handler: &CheckedProbe, event: Option<&EventClass>, held: Held) -> Vec<Diagnostic> {
+/// `held` is the memory that the recording's records hold: what an address in the event's own record points to must be there with it, what is read
+/// by an address that was kept may be of another event.
+pub fn refused<'a>(handler: &'a CheckedProbe, event: Option<&'a EventClass>, held: Held) -> Vec<Diagnostic> {
     let mut found = Refusals {
         event,
+        own: event.map(|event| (Roots::of(handler, event), holds(event))),
         held: event.map_or_else(Held::default, |_| held),
         found: Vec::new(),
     };
@@ -94,6 +97,8 @@ pub(crate) fn has_field(event: Option<&EventClass>, name: &str) -> bool {
 
 struct Refusals<'a> {
     event: Option<&'a EventClass>,
+    /// Which addresses are of the event's own record, and the memory that records of the event hold.
+    own: Option<(Roots<'a>, Held)>,
     held: Held,
     found: Vec<Diagnostic>,
 }
@@ -119,6 +124,25 @@ impl Refusals<'_> {
     fn word(&mut self, span: Span, word: &str) {
         if !has_field(self.event, word) {
             self.missing(span, word, word);
+        }
+    }
+
+    /// Whether the recording may hold memory that is read.
+    fn is_held(&self, read: &Read<'_>) -> bool {
+        let (is_own, with_event) = match &self.own {
+            Some((roots, held)) => (roots.is_own(read.address), *held),
+            None => (false, Held::default()),
+        };
+        let held = Held {
+            // What calls were given is there for what happens in the kernel on their behalf.
+            user: self.held.user && (!is_own || with_event.user || self.held.of_calls),
+            kernel: self.held.kernel && (!is_own || with_event.kernel),
+            ..self.held
+        };
+        match read.space {
+            Some(Space::User) => held.user,
+            Some(Space::Kernel) => held.kernel,
+            None => held.user || held.kernel,
         }
     }
 
@@ -192,12 +216,7 @@ impl Refusals<'_> {
     fn expression(&mut self, expr: &Expr) {
         let span = expr.span;
         if let Some(read) = read(expr) {
-            let is_held = match read.space {
-                Some(Space::User) => self.held.user,
-                Some(Space::Kernel) => self.held.kernel,
-                None => self.held.user || self.held.kernel,
-            };
-            if !is_held {
+            if !self.is_held(&read) {
                 self.memory(span, read.address, read.what);
             }
             return;

@@ -16,6 +16,8 @@ pub struct Held {
     pub user: bool,
     /// The kernel's.
     pub kernel: bool,
+    /// That of processes is what their calls were given.
+    pub of_calls: bool,
 }
 
 impl Held {
@@ -29,8 +31,14 @@ impl Held {
             user: true,
             // An argument of a function may be an address of either.
             kernel: held.kernel || !fields.is_of_calls(),
+            of_calls: held.of_calls || fields.is_of_calls(),
         })
     }
+}
+
+/// What the records of one event hold.
+pub(crate) fn holds(event: &EventClass) -> Held {
+    Held::of(std::slice::from_ref(event))
 }
 
 /// Reads of memory that was not recorded.

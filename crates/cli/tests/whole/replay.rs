@@ -273,6 +273,38 @@ fn all_that_a_program_needs_is_one_line_to_paste() {
     place.run(&["run", "-e", either, "--trace", "all"]).succeeds();
 }
 
+/// The memory that an event's own addresses point to must be there with it: that another event has some does not answer.
+#[test]
+fn memory_is_asked_of_each_event() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let free = "kmem:kfree { $task = (struct task_struct *)args.ptr; @[$task->pid, $task->flags] = count() }";
+    let freed = |options: &[&str]| {
+        let command = ["--", "cat", "/proc/version"];
+        place
+            .run(&[&["record", "-q", "-o", "m"], options, &command].concat())
+            .succeeds();
+        place.run(&["run", "-e", free, "--trace", "m"])
+    };
+    let kept = "kmem:kmalloc { record(args, arg5 = (uint64)args.ptr, mem5 = buf((uint64)args.ptr, 8)) }";
+    let run = freed(&["-e", kept, "-e", "kmem:kfree"]);
+    run.fails(2, &["was not recorded with kmem:kfree"]);
+    // Members that are far from each other are pieces of their own: a field has 1,023 bytes at most.
+    let hint = run
+        .err
+        .lines()
+        .find_map(|line| line.split_once("record it: kestrel record -e '"));
+    let advised = hint.unwrap().1.strip_suffix('\'').unwrap();
+    assert!(
+        advised.contains("mem5 = ") && advised.contains("mem4 = "),
+        "{advised}"
+    );
+    let run = freed(&["-e", advised]);
+    assert!(run.succeeds().out.contains("@["));
+    let err = &place.run(&["run", "-e", free, "--trace", "m"]).err;
+    assert!(!err.contains("not recorded"), "{err}");
+}
+
 /// Intervals come by the recording's time, `exit` ends the program where it stands, and `report` takes a program with its own filters.
 #[test]
 fn time_is_that_of_the_recording() {

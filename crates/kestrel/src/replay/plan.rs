@@ -323,9 +323,10 @@ impl<'e> Round<'e> {
         context
     }
 
-    /// The fields that an entry of a function must be recorded with, beside its parameters, for all that a handler reads of it.
+    /// The fields that an event must be recorded with, beside its parameters or its own, for all that a handler reads of it.
     fn needed(&self, probe: &Probe, event: &EventClass) -> Option<String> {
-        if !event_kind::is_function_entry(&event.kind) {
+        // What calls are given is recorded by their arguments' own names.
+        if !event_kind::is_function_entry(&event.kind) && event.name.contains("syscalls:sys_") {
             return None;
         }
         let whole = with_arguments(event);
