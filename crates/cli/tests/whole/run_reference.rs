@@ -109,3 +109,47 @@ fn nothing_is_run_behind_an_exit() {
         .succeeds();
     assert!(!folder.path().join("made").exists());
 }
+
+#[test]
+fn loops_in_branches_that_are_never_taken_leave_no_trace() {
+    needs_tracing!();
+    for program in [
+        "if (0) { for ($kv : @k) { print($kv); } } printf(\"%s\\n\", @t)",
+        "if (getopt(\"v\")) { for ($kv : @k) { for ($i : @k) { print($i); } } } for ($kv : @k) { print(@t); }",
+        "if (probe == \"end\") { for ($i : 0..rand) { print($i); } } printf(\"%s\\n\", @t)",
+    ] {
+        let program =
+            format!("begin {{ @k[1] = 2; @t = \"longer one\"; {program}; clear(@k); clear(@t); exit(); }}");
+        let run = WorkFolder::new().run(&["run", "-q", "-e", &program]).succeeds();
+        assert!(
+            run.out.starts_with("longer one\n") || run.out.starts_with("@t: longer one\n"),
+            "{program}: {} {}",
+            run.out,
+            run.err
+        );
+    }
+}
+
+#[test]
+fn a_string_is_not_equal_to_its_beginning() {
+    needs_tracing!();
+    for (program, wanted) in [
+        (
+            "@s = \"abcdefgh\"; print((@s == str(@s, 5), str(@s, 5) == @s, @s == @s)); clear(@s)",
+            "(false, false, true)",
+        ),
+        (
+            "$s = \"abcd\"; $t = \"abcdefghijklmnop\"; print(($s == $t, $t == $s, $t == $t))",
+            "(false, false, true)",
+        ),
+        (
+            "$c = comm; print((comm == $c, str($c, 3) == comm, str($c, 3) == str(comm, 3)))",
+            "(true, false, true)",
+        ),
+    ] {
+        let run = WorkFolder::new()
+            .run(&["run", "-q", "-e", &format!("begin {{ {program}; exit(); }}")])
+            .succeeds();
+        assert_eq!(run.out.lines().next(), Some(wanted), "{program}: {}", run.err);
+    }
+}

@@ -73,7 +73,9 @@ impl Checker<'_> {
                     // Byte by byte this would be too many ways through the program.
                     return Ok(same_bytes(left, right, longest + 1, negated, span));
                 }
-                room(&left).min(room(&right)).min(MAX)
+                // Where the shorter one ends, the other must end, too.
+                let shortest = room(&left).min(room(&right));
+                (shortest + 1).min(longest).min(MAX)
             }
         };
         if bytes > MAX && !self.globals.infers_types {
@@ -81,12 +83,24 @@ impl Checker<'_> {
             return Err(self.error(right.span, message));
         }
         let kind = ExprKind::StringEqual {
-            left: Box::new(limited(left, bytes)),
-            right: Box::new(limited(right, bytes)),
+            left: Box::new(self.ended(left, bytes)),
+            right: Box::new(self.ended(right, bytes)),
             bytes,
             negated,
         };
         Ok(Expr::new(kind, Type::Bool, span))
+    }
+}
+
+impl Checker<'_> {
+    /// A string of which `bytes` bytes are compared: one that has fewer is kept with zeros behind it, since other bytes lie behind it in memory.
+    fn ended(&mut self, text: Expr, bytes: u32) -> Expr {
+        let is_constant = matches!(text.kind, ExprKind::ConstantBytes(_));
+        if is_constant || room(&text) >= bytes {
+            return limited(text, bytes);
+        }
+        let kept = self.with_room(text.clone(), Type::CharArray { size: bytes });
+        kept.unwrap_or_else(|| limited(text, bytes))
     }
 }
 

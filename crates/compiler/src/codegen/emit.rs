@@ -20,9 +20,10 @@ pub(crate) struct Placed<'a> {
     pub(crate) frame: &'a Frame,
 }
 
-/// Emits a program: the first function is the program itself, the others are those that helpers call back; then come those that it calls itself, by name.
+/// Emits a program: the first function is the program itself, the others are those that helpers call back, by number (`None`: one that nothing refers to any more);
+/// then come those that it calls itself, by name.
 pub(crate) fn emit(
-    functions: &[Placed<'_>],
+    functions: &[Option<Placed<'_>>],
     called: &[(&str, Placed<'_>)],
 ) -> Result<Code, kestrel_bpf::Error> {
     let mut asm = Assembler::new();
@@ -31,6 +32,7 @@ pub(crate) fn emit(
         called: called.iter().map(|(name, _)| (*name, asm.label())).collect(),
     };
     for (number, placed) in functions.iter().enumerate() {
+        let Some(placed) = placed else { continue };
         let callback = number
             .checked_sub(1)
             .and_then(|number| labels.callbacks.get(number));

@@ -65,11 +65,18 @@ pub fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Gener
         fitted.push(fit);
     }
     // The kernel knows a function by a call of it: one whose calls the passes dropped has no place in the program.
-    let roots = fitted.iter().map(|one| &one.function);
+    let kept = own::called_back(&fitted.iter().map(|one| &one.function).collect::<Vec<_>>());
+    let is_kept = |number: usize| kept.contains(&number);
+    let roots = kept
+        .iter()
+        .filter_map(|number| Some(&fitted.get(*number)?.function));
     let bodies = own.iter().map(|(name, one)| (*name, &one.function)).collect();
     let reached = own::reached(roots, &bodies);
     own.retain(|(name, _)| reached.contains(*name));
-    let placed: Vec<emit::Placed<'_>> = fitted.iter().map(|one| one.placed()).collect();
+    let numbered = fitted.iter().enumerate();
+    let placed: Vec<Option<emit::Placed<'_>>> = numbered
+        .map(|(number, one)| is_kept(number).then(|| one.placed()))
+        .collect();
     let placed_own: Vec<(&str, emit::Placed<'_>)> =
         own.iter().map(|(name, one)| (*name, one.placed())).collect();
     let code = emit::emit(&placed, &placed_own).map_err(Error::Assemble)?;
@@ -78,11 +85,14 @@ pub fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Gener
     let called = called.iter().filter(|(name, _)| reached.contains(**name));
     let given = given.chain(called.map(|(_, one)| &one.called));
     let own = own.into_iter().map(|(_, one)| one);
+    let count = fitted.len();
     let mut functions = fitted
         .into_iter()
         .chain(own)
         .zip(given)
-        .map(|(one, called)| Function {
+        .enumerate()
+        .filter(|(number, _)| *number >= count || is_kept(*number))
+        .map(|(_, (one, called))| Function {
             called: called.clone(),
             ..one.function.clone()
         });

@@ -33,6 +33,22 @@ pub(crate) fn collect<'f>(
     }
 }
 
+/// Places of the functions that helpers call back, by the first one or by what it has called back; the first among them.
+pub(crate) fn called_back(functions: &[&Function]) -> BTreeSet<usize> {
+    let mut reached = BTreeSet::from([0]);
+    let mut open = vec![0];
+    while let Some(function) = open.pop().and_then(|place| functions.get(place)) {
+        for inst in function.blocks.iter().flat_map(|block| &block.insts) {
+            if let Op::Callback { number, .. } = inst.op
+                && reached.insert(number as usize + 1)
+            {
+                open.push(number as usize + 1);
+            }
+        }
+    }
+    reached
+}
+
 /// The functions that are called, by the roots or by what these call.
 pub(crate) fn reached<'f>(
     roots: impl Iterator<Item = &'f Function>,
