@@ -119,6 +119,31 @@ impl EventName {
         }
     }
 
+    /// The enumeration with its names in a map: they begin with the mark, by which [`EventName::are`] knows them.
+    pub fn named_in_map<'n>(self, events: impl IntoIterator<Item = (i64, &'n str)>) -> FieldType {
+        let names = events
+            .into_iter()
+            .map(|(number, event)| (number, self.of(event).to_owned()));
+        FieldType::Enumeration {
+            size: 8,
+            signed: false,
+            names: std::iter::once((-1, self.mark().to_owned()))
+                .chain(names)
+                .collect(),
+        }
+    }
+
+    /// Whether these are names of events or functions, and no enumeration of C: JSON has the names then, as bpftrace's.
+    pub fn are(names: &[(i64, String)]) -> bool {
+        let first = names.first();
+        first.is_some_and(|(number, mark)| {
+            *number == -1
+                && [Self::Event, Self::Function]
+                    .iter()
+                    .any(|what| what.mark() == mark)
+        })
+    }
+
     fn mark(self) -> &'static str {
         match self {
             Self::Event => "(event)",

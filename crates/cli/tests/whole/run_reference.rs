@@ -153,3 +153,19 @@ fn a_string_is_not_equal_to_its_beginning() {
         assert_eq!(run.out.lines().next(), Some(wanted), "{program}: {}", run.err);
     }
 }
+
+#[test]
+fn names_of_events_in_maps_are_strings_in_json() {
+    needs_tracing!();
+    let program = "begin { @b = probe; @a[1] = probe; @t = (probe, 5); exit(); }";
+    let run = WorkFolder::new()
+        .run(&["run", "-q", "-f", "json", "-e", program])
+        .succeeds();
+    for wanted in [
+        "{\"@b\": \"begin\"}",
+        "{\"@a\": {\"1\": \"begin\"}}",
+        "{\"@t\": [\"begin\",5]}",
+    ] {
+        assert!(run.out.contains(wanted), "{wanted}: {}", run.out);
+    }
+}

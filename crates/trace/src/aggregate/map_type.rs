@@ -166,7 +166,7 @@ impl MapType {
         }
         let named = &mut |ty: &mut FieldType| {
             if let Some(what) = EventName::wanted(ty) {
-                *ty = what.named(events.iter().map(|(number, name)| (*number, name.as_str())));
+                *ty = what.named_in_map(events.iter().map(|(number, name)| (*number, name.as_str())));
             }
         };
         for key in &mut ty.keys {

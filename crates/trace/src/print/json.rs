@@ -3,7 +3,7 @@
 use super::escape::is_unsafe;
 use super::piece::{TRUNCATED, decimal, flag_names, frame, hexadecimal, pointer, separate};
 use super::text::{Style, Trailer, styled};
-use crate::layout::{Base, CompositeKind};
+use crate::layout::{Base, CompositeKind, EventName};
 use crate::symbol::Symbols;
 use crate::value::{Value, name_of};
 
@@ -104,6 +104,10 @@ fn bpftrace(value: Value<'_>, style: JsonStyle<'_>, text: Style<'_>, symbols: &S
             address,
             symbolic: false,
         } => whole(address, out),
+        Value::Enumeration { value, names, .. } if EventName::are(names) => match name_of(value, names) {
+            Some(name) => bpftrace_string(name.as_bytes(), out),
+            None => whole(value.cast_unsigned(), out),
+        },
         Value::Enumeration {
             value, signed: true, ..
         } => signed(value, out),
