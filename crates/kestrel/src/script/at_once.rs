@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// Verbs of the actions that do not wait.
 const VERBS: &[&str] = &["cat", "system"];
@@ -42,7 +43,12 @@ pub(super) struct AtOnce {
     done: HashMap<Key, VecDeque<Done>>,
     /// Time of the first `exit` that came: what is later is not done ahead.
     exit_ns: Option<u64>,
+    /// Time that the actions of this reading of the rings have taken.
+    taken: Duration,
 }
+
+/// Time that actions may take in one reading of the rings, before the others wait for their turn: commands may cause the events that ask for more of them.
+const BUDGET: Duration = Duration::from_millis(10);
 
 /// A record's place: its time, CPU and event.
 type Key = (u64, u32, u16);
@@ -63,6 +69,21 @@ impl AtOnce {
     /// Whether a record comes before every end that is known.
     pub(super) fn is_before_exit(&self, record: &Record<'_>) -> bool {
         self.exit_ns.is_none_or(|exit| record.time_ns < exit)
+    }
+
+    /// The rings are read anew.
+    pub(super) fn begin_reading(&mut self) {
+        self.taken = Duration::ZERO;
+    }
+
+    /// Whether there is time left for actions.
+    pub(super) fn has_time(&self) -> bool {
+        self.taken < BUDGET
+    }
+
+    /// Counts the time that an action took.
+    pub(super) fn took(&mut self, time: Duration) {
+        self.taken += time;
     }
 
     pub(super) fn keep(&mut self, record: &Record<'_>, done: Done) {
@@ -122,5 +143,16 @@ mod tests {
         ahead.exits(&at(9, 1));
         ahead.exits(&at(7, 0));
         assert!(ahead.is_before_exit(&at(6, 1)) && !ahead.is_before_exit(&at(7, 1)));
+    }
+
+    #[test]
+    fn actions_have_so_much_time_in_each_reading() {
+        let mut ahead = AtOnce::default();
+        ahead.took(BUDGET / 2);
+        assert!(ahead.has_time());
+        ahead.took(BUDGET / 2);
+        assert!(!ahead.has_time());
+        ahead.begin_reading();
+        assert!(ahead.has_time());
     }
 }

@@ -112,6 +112,7 @@ impl Running {
     /// As [`Running::begin`].
     pub fn poll(&mut self, perform: &mut Perform) -> Result<usize> {
         let (ticks, exit) = (&self.ticks, &mut self.exit);
+        perform.begin_reading();
         let perform = RefCell::new(perform);
         self.live.poll_beside(
             &mut || ticks.as_ref().map(Ticks::take).unwrap_or_default(),

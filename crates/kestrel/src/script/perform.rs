@@ -24,6 +24,7 @@ use std::path::Path;
 use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// Default of the most bytes that `cat` shows of a file.
 const MAX_OF_A_FILE: u64 = 10_240;
@@ -269,6 +270,11 @@ impl Perform {
         Ok(None)
     }
 
+    /// The rings are read anew: there is time for actions that do not wait.
+    pub(super) fn begin_reading(&mut self) {
+        self.at_once.begin_reading();
+    }
+
     /// Takes note of a record that came out of a ring, and whose turn has not come yet: files are read and commands run now.
     pub(super) fn arrived(&mut self, record: &Record<'_>) {
         if record
@@ -279,9 +285,14 @@ impl Perform {
         {
             self.at_once.exits(record);
         }
-        if !at_once::is_of(record.event) || record.event.is_long() || !self.at_once.is_before_exit(record) {
+        let is_wanted = at_once::is_of(record.event) && !record.event.is_long();
+        if !is_wanted || !self.at_once.is_before_exit(record) || !self.at_once.has_time() {
             return;
         }
+        if self.interrupted.load(Ordering::Relaxed) {
+            return;
+        }
+        let begun = Instant::now();
         let form = Form {
             json: self.json,
             escaped: self.escaped,
@@ -292,6 +303,7 @@ impl Perform {
             Some(Effect::Run { command }) => Done::Command(shell(&command)),
             _ => return,
         };
+        self.at_once.took(begun.elapsed());
         self.at_once.keep(record, done);
     }
 
