@@ -12,13 +12,13 @@ pub(crate) static KFUNC_EXIST: Builtin = Builtin {
     usage: "kfunc_exist(\"function\")",
     about: "whether this kernel's types have a function of that name; whether it is one for programs (kfunc) they do not say",
     kind: BuiltinKind::Value(|checker, usage| {
-        let there = exists(checker, usage)?;
-        Ok(constant(u64::from(there), Type::Bool, usage.span))
+        let there = existing(checker, usage)?;
+        Ok(constant(u64::from(there.is_some()), Type::Bool, usage.span))
     }),
 };
 
-/// Whether the types of the kernel have the function that an argument names.
-pub(super) fn exists(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<bool> {
+/// The function that an argument names, where the types of the kernel have it.
+pub(super) fn existing(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Option<String>> {
     let args = usage.positional(checker, 1, 1)?;
     let Some(name) = args.first() else {
         return Err(checker.error(usage.span, "the name of a function is missing"));
@@ -27,8 +27,8 @@ pub(super) fn exists(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<bool
     let ExprKind::ConstantBytes(name) = &value.kind else {
         return Err(checker.error(name.span, "the name of a function is a string that is known now"));
     };
-    let name = String::from_utf8_lossy(name);
-    Ok(checker
-        .btf()
-        .is_some_and(|btf| btf.find(BtfKind::Func, &name).is_some()))
+    let name = String::from_utf8_lossy(name).into_owned();
+    let btf = checker.btf();
+    let found = btf.and_then(|btf| btf.find(BtfKind::Func, &name));
+    Ok(found.map(|_| name))
 }
