@@ -13,6 +13,7 @@ pub use composite::{Bits, Composite, CompositeKind, Member};
 pub use held_stack::{Frames, HeldStack, StackMode};
 pub use named::{DateClock, Named};
 
+use crate::event_kind;
 use crate::syscall::Meaning;
 use kestrel_layout::record::{COUNT, Shape, place};
 use serde::{Deserialize, Serialize};
@@ -65,9 +66,8 @@ fn function_in_file(place: &str) -> &str {
     let behind = place.split_once(':').map_or(place, |(_, rest)| rest);
     let worded = behind.split_once(':').filter(|(_, rest)| !rest.starts_with(':'));
     let name = worded.map_or(behind, |(_, rest)| rest);
-    let cut = name
-        .rsplit_once('+')
-        .filter(|(_, offset)| offset.starts_with("0x"));
+    let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    let cut = name.rsplit_once('+').filter(|(_, offset)| is_number(offset));
     cut.map_or(name, |(name, _)| name)
 }
 
@@ -94,8 +94,9 @@ impl EventName {
         match self {
             Self::Event => event,
             Self::Function => {
-                let behind = event.split_once(':').map_or(event, |(_, rest)| rest);
-                match behind.starts_with('/') {
+                let (kind, behind) = event.split_once(':').unwrap_or(("", event));
+                let of_file = event_kind::find(kind).is_some_and(|kind| kind.subject.is_file());
+                match of_file || behind.starts_with('/') {
                     true => function_in_file(behind),
                     false => {
                         // A module may stand before it.
@@ -107,6 +108,15 @@ impl EventName {
         }
     }
 
+    /// The name for people: a function of C++ by its own name, not by the linker's.
+    fn shown(self, event: &str) -> String {
+        let name = self.of(event);
+        let mangled = self == Self::Function && name.starts_with("_Z");
+        let symbol = mangled.then(|| cpp_demangle::Symbol::new(name).ok()).flatten();
+        let demangled = symbol.and_then(|symbol| symbol.demangle().ok());
+        demangled.unwrap_or_else(|| name.to_owned())
+    }
+
     /// The enumeration with its names.
     pub fn named<'n>(self, events: impl IntoIterator<Item = (i64, &'n str)>) -> FieldType {
         FieldType::Enumeration {
@@ -114,7 +124,7 @@ impl EventName {
             signed: false,
             names: events
                 .into_iter()
-                .map(|(number, event)| (number, self.of(event).to_owned()))
+                .map(|(number, event)| (number, self.shown(event)))
                 .collect(),
         }
     }
@@ -512,8 +522,16 @@ mod tests {
             ("uprobe:/usr/bin/bash:readline+0x10", "readline"),
             ("uprobe:/srv/a:cpp:ns::operator+(A, B)", "ns::operator+(A, B)"),
             ("uretprobe:/srv/a:rust:a::b", "a::b"),
+            (
+                "uprobe:./a:cpp:ns::f(A&, ns::B const*)",
+                "ns::f(A&, ns::B const*)",
+            ),
+            ("uprobe:libc:malloc+4", "malloc"),
         ] {
             assert_eq!(EventName::Function.of(event), function);
         }
+        let mangled = "uprobe:./a:cpp:_ZN3app4deep2fnEi";
+        assert_eq!(EventName::Function.shown(mangled), "app::deep::fn(int)");
+        assert_eq!(EventName::Event.shown(mangled), mangled);
     }
 }

@@ -100,7 +100,8 @@ fn a_uprobe_at_any_offset_leaves_the_function_working() {
             }
             _ => {
                 refused += 1;
-                assert!(run.err.contains("no instruction begins there"), "{}", run.err);
+                let why = ["into middle of instruction", "outside the function bounds"];
+                assert!(why.iter().any(|why| run.err.contains(why)), "{}", run.err);
             }
         }
     }

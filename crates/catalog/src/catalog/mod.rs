@@ -7,6 +7,7 @@ pub mod counter;
 mod function;
 mod glob;
 mod instruction;
+mod instruction_of_file;
 mod iterator;
 pub mod jprobe;
 pub mod kind;

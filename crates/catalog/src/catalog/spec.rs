@@ -12,8 +12,14 @@ pub fn text_of(spec: &EventSpec) -> String {
     spec.parts.iter().map(part).collect::<Vec<_>>().join(":")
 }
 
-/// An event's name as bpftrace's `probe` says it: the offset in decimal, none where it is 0.
+/// An event's name as bpftrace's `probe` says it: offsets, and addresses in files, in decimal; no offset of 0.
 pub(super) fn as_in_scripts(name: &str) -> Option<String> {
+    if name.starts_with("uprobe:")
+        && let Some((before, address)) = name.rsplit_once(":0x")
+        && let Ok(address) = u64::from_str_radix(address, 16)
+    {
+        return Some(format!("{before}:{address}"));
+    }
     let (before, offset) = name.rsplit_once("+0x")?;
     Some(match u64::from_str_radix(offset, 16).ok()? {
         0 => before.to_owned(),
@@ -54,6 +60,8 @@ mod tests {
         for (name, shown) in [
             ("kprobe:vfs_read+0x0", Some("kprobe:vfs_read")),
             ("uprobe:/bin/a:main+0x1c", Some("uprobe:/bin/a:main+28")),
+            ("uprobe:./a:0x1169", Some("uprobe:./a:4457")),
+            ("kprobe:0xffffffff81000000", None),
             ("kprobe:vfs_read", None),
             ("uprobe:/bin/a:cpp:operator+0xyz", None),
         ] {

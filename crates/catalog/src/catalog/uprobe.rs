@@ -2,6 +2,7 @@
 
 use super::function::arguments;
 use super::glob::Glob;
+use super::instruction_of_file;
 use super::kind::{
     Description, EventKind, HelperHook, HelperHooks, Instance, KindRow, Resolved, Strategy, TypesWanted, Via,
 };
@@ -11,7 +12,6 @@ use super::user_files::files;
 use super::user_types;
 use crate::arch;
 use crate::attach::{Mechanism, Uprobes};
-use crate::code::starts;
 use crate::debuginfo::Described;
 use crate::error::{Error, Result};
 use crate::executable::language::Language;
@@ -102,6 +102,39 @@ impl UserProbe {
         })
     }
 
+    /// The events at a place: in a script one for each function of that name and each address of a line, as in bpftrace.
+    fn each(&self, catalog: &Catalog, probed: Probed<'_>, site: &Site) -> Result<Vec<Resolved>> {
+        let file = probed.file;
+        let sites: Vec<Site> = match site {
+            _ if catalog.script().is_none() => Vec::new(),
+            Site::Function {
+                language: Some(Language::Cpp),
+                name,
+                offset,
+            } => {
+                let mut found = file.named(Some(Language::Cpp), &|known| known == name);
+                found.sort_by_key(|(function, _)| function.offset);
+                found.dedup_by_key(|(function, _)| function.offset);
+                let mangled = found.into_iter().map(|(function, _)| Site::Function {
+                    language: Some(Language::Cpp),
+                    name: function.name.clone(),
+                    offset: *offset,
+                });
+                mangled.collect()
+            }
+            Site::Line { .. } if !self.at_return => {
+                let offsets = site.offsets(file)?;
+                let addresses = offsets.into_iter().filter_map(|at| file.address_of(at));
+                addresses.map(Site::Address).collect()
+            }
+            _ => Vec::new(),
+        };
+        match sites.as_slice() {
+            [] => Ok(vec![self.one(catalog, probed, site)?]),
+            sites => sites.iter().map(|site| self.one(catalog, probed, site)).collect(),
+        }
+    }
+
     /// One event at a place, whatever number of functions have that name.
     fn one(&self, catalog: &Catalog, probed: Probed<'_>, site: &Site) -> Result<Resolved> {
         let file = probed.file;
@@ -110,7 +143,10 @@ impl UserProbe {
             self.check(file, site, *offset)?;
         }
         let (name, function) = match site {
-            Site::Function { name, .. } => (site.to_string(), Some(name.clone())),
+            Site::Function { name, language, .. } => {
+                let shown = language.and_then(|language| language.names(name).into_iter().next());
+                (site.to_string(), Some(shown.unwrap_or_else(|| name.clone())))
+            }
             Site::Address(_) | Site::Line { .. } => {
                 let known = offsets.first().and_then(|offset| file.function_at(*offset));
                 (site.to_string(), known.map(|known| known.name.clone()))
@@ -221,44 +257,12 @@ impl UserProbe {
         }
     }
 
-    /// Refuses a place inside of an instruction: the breakpoint would make another one of it, and the program would do something else.
+    /// Refuses a place inside of an instruction, and one behind the function.
     fn check(&self, file: &Executable, site: &Site, offset: u64) -> Result<()> {
-        let no_place = |why: String| Error::Object {
+        instruction_of_file::check(file, site, offset, self.at_return).map_err(|why| Error::Object {
             object: format!("{}:{}:{site}", self.name(), file.path().display()),
             why,
-        };
-        let begins = matches!(site, Site::Function { offset: 0, .. });
-        if begins {
-            return Ok(());
-        }
-        // The compiler says where statements begin.
-        if matches!(site, Site::Line { .. }) && !self.at_return {
-            return Ok(());
-        }
-        if self.at_return {
-            return Err(no_place(
-                "a return is that of a whole function: name it without an offset".to_owned(),
-            ));
-        }
-        let Some(function) = file.function_at(offset).filter(|f| f.size > 0) else {
-            return Err(no_place(
-                "no function is known there, so that it is not known where its instructions begin".to_owned(),
-            ));
-        };
-        let bytes = file.bytes(function.offset, function.size as usize)?;
-        let starts = starts(&bytes);
-        let wanted = (offset - function.offset) as usize;
-        match starts.binary_search(&wanted) {
-            Ok(_) => Ok(()),
-            Err(after) => {
-                let near = starts[after.saturating_sub(2)..(after + 2).min(starts.len())].iter();
-                let near: Vec<String> = near.map(|at| format!("+{at:#x}")).collect();
-                Err(no_place(format!(
-                    "no instruction begins there; near it some do at {} of the function",
-                    near.join(", ")
-                )))
-            }
-        }
+        })
     }
 
     /// Resolves a name in one file.
@@ -268,14 +272,14 @@ impl UserProbe {
         probed: Probed<'_>,
         wanted: &LocationSpec<'_>,
         spec: &EventSpec,
-    ) -> Result<Resolved> {
+    ) -> Result<Vec<Resolved>> {
         let (place, file) = (wanted.place, probed.file);
         if self.at_return && place.offset.is_some() {
             let shape = "uretprobe:PATH:FUNCTION: an offset is not allowed where a function returns";
             return Err(Error::wrong_shape(spec, shape));
         }
         if let Some(line) = &wanted.line {
-            return self.one(catalog, probed, line);
+            return self.each(catalog, probed, line);
         }
         let pattern = Glob::new(&place.text);
         if pattern.is_plain() {
@@ -289,7 +293,7 @@ impl UserProbe {
                     offset: place.offset.unwrap_or(0),
                 },
             };
-            return self.one(catalog, probed, &site);
+            return self.each(catalog, probed, &site);
         }
         if place.offset.is_some() {
             return Err(Error::WrongShape {
@@ -297,18 +301,25 @@ impl UserProbe {
                 shape: "a function's name without a pattern where an offset stands behind it".to_owned(),
             });
         }
-        let names = Self::matching(file, wanted.language, &pattern);
+        let names = Self::matching(file, wanted.language, &pattern, catalog.script().is_some());
         match names.as_slice() {
             [] => Err(file.no_function(&place.text, wanted.language)),
-            [(name, _)] => self.one(catalog, probed, &Site::read(name)),
-            _ => Ok(self.many(catalog, probed, &names)),
+            [(name, _)] => Ok(vec![self.one(catalog, probed, &Site::read(name))?]),
+            _ => Ok(vec![self.many(catalog, probed, &names)]),
         }
     }
 
-    /// Functions that match, each place once by its plainest name, with where they lie.
-    fn matching(file: &Executable, language: Option<Language>, pattern: &Glob) -> Vec<(String, Option<u64>)> {
+    /// Functions that match, each place once by its plainest name, with where they lie; those of C++ by the linker's names where these are wanted.
+    fn matching(
+        file: &Executable,
+        language: Option<Language>,
+        pattern: &Glob,
+        mangled: bool,
+    ) -> Vec<(String, Option<u64>)> {
         let mut places: HashMap<u64, String> = HashMap::new();
+        let mangled = mangled && language == Some(Language::Cpp);
         for (function, name) in file.named(language, &|name| pattern.matches(name)) {
+            let name = if mangled { function.name.clone() } else { name };
             let plainness = |name: &str| (name.starts_with('_'), name.len(), name.to_owned());
             let known = places.entry(function.offset).or_insert_with(|| name.clone());
             if plainness(&name) < plainness(known) {
@@ -373,7 +384,7 @@ impl EventKind for UserProbe {
                 Err(_) if is_pattern => continue,
                 Err(error) => return Err(error),
             };
-            for (name, _) in Self::matching(&file, None, &pattern) {
+            for (name, _) in Self::matching(&file, None, &pattern, false) {
                 found(&format!("{path}:{name}"));
             }
         }
@@ -417,7 +428,7 @@ impl EventKind for UserProbe {
                 self.in_file(catalog, probed, &wanted, spec)
             });
             match found {
-                Ok(one) => all.push(one),
+                Ok(found) => all.extend(found),
                 // Of many files some do not have it.
                 Err(error) if is_pattern => refused = Some(error),
                 Err(error) => return Err(error),

@@ -219,7 +219,7 @@ impl Executable {
         self.functions().iter().find(holds)
     }
 
-    /// Functions whose name, as a language shows it, is right.
+    /// Functions whose name, as a language shows it or the linker, is right; each with its name in the language.
     pub fn named(
         &self,
         language: Option<Language>,
@@ -231,7 +231,7 @@ impl Executable {
             if matches!(language, None | Some(Language::Cpp)) && names.is_empty() {
                 return right(&function.name).then(|| function.name.clone());
             }
-            let found = names.iter().any(|name| right(name));
+            let found = names.iter().any(|name| right(name)) || right(&function.name);
             names.into_iter().next().filter(|_| found)
         };
         let functions = self.functions().iter();

@@ -66,6 +66,7 @@ pub(super) fn parse_counter<T>(
     spec: &EventSpec,
     kind: &str,
     names: &[&str],
+    is_script: bool,
     find: impl Fn(&str) -> Option<(T, u64)>,
 ) -> Result<(T, u64)> {
     let shape = || {
@@ -81,6 +82,10 @@ pub(super) fn parse_counter<T>(
     let (counter, usual) = find(&name.text).ok_or_else(shape)?;
     let count = match count {
         None => usual,
+        // As in bpftrace, a script's count has no exponent.
+        Some(count) if is_script && count.text.contains(['e', 'E']) && !count.text.starts_with("0x") => {
+            return Err(shape());
+        }
         Some(count) => number_of(&count.text).ok_or_else(shape)?,
     };
     match count == 0 || count > i64::MAX as u64 {

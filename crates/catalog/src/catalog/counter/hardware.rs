@@ -109,7 +109,7 @@ impl EventKind for Hardware {
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let names: Vec<&str> = COUNTERS.iter().map(|row| row.name).collect();
-        let (row, count) = parse_counter(spec, self.name(), &names, |name| {
+        let (row, count) = parse_counter(spec, self.name(), &names, catalog.script().is_some(), |name| {
             let row = COUNTERS.iter().find(|row| is_called(row, name))?;
             Some((row, row.count))
         })?;
@@ -128,7 +128,11 @@ impl EventKind for Hardware {
             access: 0,
             counts_time: false,
         };
-        let name = format!("hardware:{}:{count}", row.name);
+        let name = match &spec.parts[1..] {
+            // A script's, as it is written.
+            [written] if catalog.script().is_some() => format!("hardware:{}", written.text),
+            _ => format!("hardware:{}:{count}", row.name),
+        };
         Ok(vec![counter_event(
             catalog,
             self.name(),

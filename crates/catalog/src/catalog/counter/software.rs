@@ -55,12 +55,17 @@ impl EventKind for SoftwareKind {
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let names: Vec<&str> = counters().map(Software::name).collect();
-        let ((counter, written), count) = parse_counter(spec, self.name(), &names, |name| {
-            let counter = Software::find(name)?;
-            Some(((counter, name.to_owned()), default_count(counter)))
-        })?;
+        let ((counter, written), count) =
+            parse_counter(spec, self.name(), &names, catalog.script().is_some(), |name| {
+                let counter = Software::find(name)?;
+                Some(((counter, name.to_owned()), default_count(counter)))
+            })?;
         // The event has the name by which it was asked for, of several: `software:cs:1`.
-        let name = format!("software:{written}:{count}");
+        let name = match spec.parts.len() {
+            // A script's, as it is written.
+            2 if catalog.script().is_some() => format!("software:{written}"),
+            _ => format!("software:{written}:{count}"),
+        };
         Ok(vec![counter_event(
             catalog,
             self.name(),
