@@ -78,7 +78,7 @@ pub enum Error {
     #[error("cannot read the kernel's types (BTF): {0}")]
     Types(#[from] kestrel_bpf::Error),
     /// An event specification matches nothing.
-    #[error("this kernel has no {what} `{wanted}`{}", near_text(.near))]
+    #[error("{} no {what} `{wanted}`{}", whose(.what), near_text(.near))]
     NoSuchEvent {
         /// The kind, for people: `tracepoint`, `traceable function`.
         what: String,
@@ -510,6 +510,14 @@ fn missing_function(stripped: bool, near: &Near) -> String {
             "; it is stripped: its functions have no names, and can be probed by address (0x…)".to_owned()
         }
         false => near_text(&near.names()),
+    }
+}
+
+/// Who has no such event: the kernel, unless the kind says where else it was looked for.
+fn whose(what: &str) -> &'static str {
+    match what.contains(" in ") {
+        true => "there is",
+        false => "this kernel has",
     }
 }
 

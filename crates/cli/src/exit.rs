@@ -231,8 +231,12 @@ impl From<kestrel::Error> for Failure {
             kestrel::Error::Compile { .. } | kestrel::Error::Object { .. } => Self::new(Exit::Usage, message),
             kestrel::Error::Refused(refusal) => refused::from_refusal(refusal),
             kestrel::Error::Rejected(rejection) => {
+                let exit = match rejection.is_unsupported() {
+                    true => Exit::Feature,
+                    false => Exit::Internal,
+                };
                 let mut failure = Self::from_diagnostics(
-                    Exit::Internal,
+                    exit,
                     std::slice::from_ref(&rejection.diagnostic),
                     &rejection.source_text,
                 );

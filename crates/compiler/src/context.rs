@@ -3,6 +3,7 @@
 mod recorded;
 
 use kestrel_bpf::btf::{Btf, PreemptCountPlace, TypeId};
+use kestrel_trace::event_kind::{self, EventKindNames, SeenBy};
 use kestrel_trace::layout::Space;
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,6 +32,26 @@ pub enum ProgramKind {
     Iterator,
     /// `BPF_PROG_TYPE_PERF_EVENT`: context is `struct bpf_perf_event_data`.
     PerfEvent,
+}
+
+impl Context {
+    /// The kind that an event's name begins with.
+    pub(crate) fn kind(&self) -> Option<&'static EventKindNames> {
+        event_kind::find(self.name.split(':').next().unwrap_or_default())
+    }
+
+    /// The kind of the event for handlers: `special` for events of the program's own.
+    pub(crate) fn probe_type(&self) -> &'static str {
+        match self.kind() {
+            Some(kind) if kind.seen_by == SeenBy::Session => "special",
+            Some(kind) => kind.name,
+            // Names of static events begin with their subsystem.
+            None if self.program == ProgramKind::Tracepoint || self.name.contains(':') => {
+                event_kind::TRACEPOINT.name
+            }
+            None => "special",
+        }
+    }
 }
 
 impl ProgramKind {

@@ -468,6 +468,11 @@ impl EventKind for FunctionProbe {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
+        let has_offset = spec.parts.last().is_some_and(|part| part.offset.is_some());
+        if self.at_return && has_offset && catalog.script().is_some() {
+            let shape = "kretprobe:FUNCTION: an offset is not allowed where a function returns";
+            return Err(Error::wrong_shape(spec, shape));
+        }
         let (phase, spec) = Phase::of(self.at_return, spec)?;
         let spec = &spec;
         let wanted = instruction::parse_location(self.name(), spec)?;

@@ -84,16 +84,8 @@ impl FunctionProbe {
         let code = Code::new(catalog)?;
         let (function, instruction) = code.probeable(wanted)?;
         let entry = function.probed(function.address) == function.probed(instruction.address);
-        // A script's return has no offset, as in bpftrace; lines of kprobe_events may have that of the entry, behind an `endbr64`.
-        let offset = catalog.script().is_some()
-            && matches!(
-                wanted,
-                LocationSpec::Symbol {
-                    offset: Some(1..),
-                    ..
-                }
-            );
-        if self.at_return && (!entry || offset) {
+        // Lines of kprobe_events may have the offset of the entry, behind an `endbr64`.
+        if self.at_return && !entry {
             return Err(Error::NoPlace {
                 wanted: wanted.to_string(),
                 why: format!(

@@ -34,6 +34,11 @@ impl Rejection {
         }
     }
 
+    /// Whether the kernel was built without what the handler asks for.
+    pub fn is_unsupported(&self) -> bool {
+        calls_override(&verifier_log::parse(&self.log))
+    }
+
     /// The verifier's last message.
     pub fn last_words(&self) -> String {
         last_words(&verifier_log::parse(&self.log)).trim().to_owned()
@@ -67,7 +72,15 @@ fn advice(parsed: &VerifierLog) -> &'static str {
         return "the kernel lets path() run in a few of its functions: security_file_open, security_file_permission, security_inode_getattr, \
             vfs_truncate, vfs_fallocate, vfs_getattr, dentry_open and filp_close, as far as it has them, and in iterators";
     }
+    if calls_override(parsed) {
+        return "override() wants a kernel that was built with CONFIG_BPF_KPROBE_OVERRIDE: this one was not";
+    }
     "the text passed Kestrel's own checks: please report it with the output of the same command and --dry-run -v"
+}
+
+/// Whether what is refused is a call that only some kernels are built with.
+fn calls_override(parsed: &VerifierLog) -> bool {
+    parsed.text.contains("bpf_override_return")
 }
 
 /// The last line of the verifier's message; empty where an older kernel gives none.
@@ -109,6 +122,13 @@ mod tests {
             let is_listed = hints.contains("security_file_open") && !hints.contains("report");
             assert!(is_listed, "{hints}");
         }
+        let log = "5: (85) call bpf_override_return#58\nprogram of this type cannot use helper bpf_override_return#58\n";
+        let hints = why(log).hints.join(" ");
+        assert!(
+            hints.contains("CONFIG_BPF_KPROBE_OVERRIDE") && !hints.contains("report"),
+            "{hints}"
+        );
+        let log = "156: (85) call bpf_d_path#147\nhelper call is not allowed in probe\n";
         let other = why(&log.replace("d_path", "get_stack")).hints.join(" ");
         assert!(other.contains("please report it"), "{other}");
     }

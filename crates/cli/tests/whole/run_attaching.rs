@@ -155,13 +155,13 @@ fn watchpoints_see_writes() {
             && !out.contains("@values[false]"),
         "{out}"
     );
-    for (wrong, why) in [
-        ("0x10:3:w", "only 1, 2, 4 or 8"),
-        ("0x10:8:q", "no mode"),
-        ("0x11:8:w", "multiple of 8"),
+    for (wrong, code, why) in [
+        ("0x10:3:w", 2, "length must be one of (1,2,4,8)"),
+        ("0x10:8:q", 2, "mode must be combination of (r,w,x)"),
+        ("0x11:8:w", 4, "multiple of 8"),
     ] {
         let run = place.run(&["run", "-e", &format!("watchpoint:{wrong} {{ }}")]);
-        run.fails(4, &[why]);
+        run.fails(code, &[why]);
     }
 }
 
@@ -213,4 +213,37 @@ fn an_event_that_is_named_again_runs_the_block_again() {
         assert!(shown.err.contains(&attached), "{events}: {}", shown.err);
         assert_eq!(shown.out.trim(), format!("@: {runs}"), "{events}");
     }
+}
+
+/// Probes that stand for nothing are refused in bpftrace's words; a pattern beside other events may stand for nothing.
+#[test]
+fn probes_that_stand_for_nothing_are_refused() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let run = |program: &str| place.run(&["run", "-e", program]);
+    for (program, said) in [
+        (
+            "tracepoint:sched:nono* { }",
+            "Probe has no valid attach points. If this is expected, set the 'missing_probes' config variable to 'warn'.",
+        ),
+        ("nonsense:foo { }", "Invalid probe type: nonsense"),
+        (
+            "iter:nonsense { }",
+            "iter nonsense not available for your kernel version.",
+        ),
+        (
+            "uprobe:./none:f { }",
+            "uprobe target file './none' does not exist or is not executable",
+        ),
+        (
+            "tracepoint:sched:nono { }",
+            "No matches for tracepoint sched:nono.",
+        ),
+        ("kretprobe:f+0 { }", "Offset not allowed"),
+        ("software:cs:1e0 { }", "invalid trailing bytes: 1e0"),
+    ] {
+        run(program).fails(2, &[said]);
+    }
+    let beside = run("tracepoint:sched:nono*, begin { exit(); }").succeeds();
+    assert!(beside.err.contains("Attached 1 probe\n"), "{}", beside.err);
 }

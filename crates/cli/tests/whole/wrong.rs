@@ -204,7 +204,10 @@ fn wrong_events_and_predicates() {
     wrong("sched:sched_switch { record( }", 2, &["<event>:1:"]);
     // Read raw, too, a tracepoint has fields, not the arguments of what is behind them.
     for event in [SWITCH, "syscalls:sys_enter_lseek", "sched:sched_process_exit"] {
-        let printed = ["has no arguments by number", "hint: its fields have names: args."];
+        let printed = [
+            "The arg0 builtin can only be used with",
+            "hint: its fields have names: args.",
+        ];
         let text = format!("{event} {{ record(arg0) }}");
         wrong(&text, 2, &printed);
         place

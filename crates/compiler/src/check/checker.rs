@@ -105,6 +105,10 @@ impl<'a> Checker<'a> {
 
     /// Says how something is written where the findings since `before` are about its `places` and say nothing of that.
     pub(crate) fn add_usage(&mut self, before: usize, places: &[Span], written: &str) {
+        if written.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            // A word alone is written as it stands there.
+            return;
+        }
         for mut found in self.found.split_off(before.min(self.found.len())) {
             if found.hints.is_empty() && places.contains(&found.span) {
                 found.hints.push(format!("it is written {written}"));

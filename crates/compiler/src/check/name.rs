@@ -58,7 +58,7 @@ impl Checker<'_> {
         if name == "args" {
             let fields = self.field_names();
             if fields.is_empty() {
-                let message = format!("{} has no fields", self.context.name);
+                let message = self.args_are_elsewhere();
                 let hint = "\"args\" are the fields of tracepoints and the parameters of functions";
                 return Err(self.report(Diagnostic::error(span, message).hint(hint)));
             }
@@ -157,11 +157,30 @@ impl Checker<'_> {
         })
     }
 
+    /// Message that an event has no `args`.
+    fn args_are_elsewhere(&self) -> String {
+        let of_others = [
+            "tracepoint",
+            "rawtracepoint",
+            "fentry",
+            "fexit",
+            "uprobe",
+            "kprobe",
+        ];
+        if of_others.contains(&self.context.probe_type()) {
+            return format!("{} has no fields", self.context.name);
+        }
+        format!(
+            "The args builtin can only be used with tracepoint, rawtracepoint, fentry/fexit, and uprobe probes ({} used here)",
+            self.context.probe_type()
+        )
+    }
+
     fn unknown_field(&mut self, name: &Spanned<String>) -> Reported {
         let names = self.field_names();
         let event = &self.context.name;
         let diagnostic = if names.is_empty() {
-            let diagnostic = Diagnostic::error(name.span, format!("{event} has no fields"));
+            let diagnostic = Diagnostic::error(name.span, self.args_are_elsewhere());
             match (self.context.arguments.is_empty(), self.btf()) {
                 (false, None) => {
                     diagnostic.hint("without the kernel's types its arguments are arg0, arg1, …")

@@ -2,6 +2,7 @@
 
 use super::events::{Matched, about, is_name};
 use super::hook::Hook;
+use super::misnamed;
 use super::planner::Planner;
 use super::source::ProgramText;
 use kestrel_catalog::catalog::{Glob, find_kind, text_of};
@@ -11,6 +12,9 @@ use kestrel_compiler::lang::config::MissingProbes;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::{Errno, Error as Kernel};
 use std::io::ErrorKind;
+
+/// The words of bpftrace where patterns, and some names, stand for nothing.
+const NO_ATTACH_POINTS: &str = "Probe has no valid attach points. If this is expected, set the 'missing_probes' config variable to 'warn'.";
 
 const HINT: &str = "if this is expected, set the `missing_probes` config variable to \"warn\"";
 
@@ -27,7 +31,9 @@ impl Planner<'_> {
             // It was said in the first turn.
             return Ok(());
         }
-        let unavailable = policy != MissingProbes::Error && is_unavailable(&error);
+        let no_instruction =
+            matches!(&error, Error::Object { why, .. } if misnamed::no_instruction(spec, why).is_some());
+        let unavailable = policy != MissingProbes::Error && (is_unavailable(&error) || no_instruction);
         if !is_missing(&error) && !unavailable {
             return Err(self.misnamed(spec, error));
         }
@@ -35,7 +41,8 @@ impl Planner<'_> {
             let found = Diagnostic::error(spec.span, message).hint(error.to_string());
             return Err(self.refusal(vec![found]));
         }
-        if policy == MissingProbes::Error && !is_name(spec) && matches!(error, Error::NoSuchEvent { .. }) {
+        let nothing = matches!(error, Error::NoSuchEvent { .. } | Error::NoFunction { .. });
+        if policy == MissingProbes::Error && nothing && (!is_name(spec) || is_of_cpp(spec)) {
             // A pattern may match nothing as long as its probe has other events.
             self.unmatched.push((spec.span, error.to_string()));
             return Ok(());
@@ -48,10 +55,20 @@ impl Planner<'_> {
         match policy {
             MissingProbes::Error => {
                 let why = error.to_string();
-                let found = Diagnostic::error(spec.span, format!("No matches for {name}."));
+                let said = match name.split_once(' ') {
+                    Some(("rawtracepoint", _)) => NO_ATTACH_POINTS.to_owned(),
+                    Some(("iter", iterator)) => {
+                        format!("iter {iterator} not available for your kernel version.")
+                    }
+                    Some((group, _)) if find_kind(group).is_none() && !self.catalog.has_group(group) => {
+                        format!("Invalid probe type: {group}")
+                    }
+                    _ => format!("No matches for {name}."),
+                };
+                self.nothing_matched = said != NO_ATTACH_POINTS;
+                let found = Diagnostic::error(spec.span, said);
                 let untraceable = untraceable.map(|message| Diagnostic::warning(spec.span, message));
                 let found = [found.hint(why).hint(HINT)];
-                self.nothing_matched = true;
                 Err(self.refusal(untraceable.into_iter().chain(found).collect()))
             }
             MissingProbes::Warn => {
@@ -69,6 +86,15 @@ impl Planner<'_> {
 
     /// The error about an event's name, at its place where it says no more than that.
     fn misnamed(&self, spec: &EventSpec, error: Error) -> Error {
+        if let Some(said) = misnamed::sentence(spec, &error) {
+            let why = match error {
+                Error::WrongShape { shape, .. } => Some(format!("it should read {shape}")),
+                Error::Unsupported { why, .. } => Some(why),
+                Error::Object { why, .. } => why.split_once("; ").map(|(_, near)| near.to_owned()),
+                other => Some(other.to_string()),
+            };
+            return self.refusal(vec![Diagnostic::error(spec.span, said).maybe_hint(why)]);
+        }
         match about(error) {
             Ok((message, hint)) => {
                 let found = Diagnostic::error(spec.span, message).maybe_hint(hint);
@@ -163,22 +189,19 @@ impl Planner<'_> {
     /// The error of a probe whose patterns match nothing, if that is what it is without events for.
     pub(super) fn nothing_matches(&mut self, probe: &Probe) -> Option<Error> {
         let unmatched = std::mem::take(&mut self.unmatched);
-        let found = unmatched.into_iter().map(|(span, why)| {
-            let name = probe
-                .events
-                .iter()
-                .find(|spec| spec.span == span)
-                .map(bpftrace_name);
-            let message = format!("No matches for {}.", name.unwrap_or_default());
-            Diagnostic::error(span, message).hint(why).hint(HINT)
-        });
-        let found: Vec<Diagnostic> = found.collect();
-        let wanted = self.options.probe_filter.is_none() && !found.is_empty();
-        self.nothing_matched |= wanted;
-        wanted.then(|| {
-            let error = self.refusal(found);
-            self.alone(probe, error)
-        })
+        if self.options.probe_filter.is_some() || unmatched.is_empty() {
+            return None;
+        }
+        let (first, last) = (probe.events.first()?, probe.events.last()?);
+        let span = Span {
+            start: first.span.start,
+            end: last.span.end,
+        };
+        let found = Diagnostic::error(span, NO_ATTACH_POINTS);
+        let found = unmatched
+            .into_iter()
+            .fold(found, |found, (_, why)| found.hint(why));
+        Some(self.refusal(vec![found]))
     }
 
     /// Adds to the error of a probe that it has no other events.
@@ -222,6 +245,11 @@ impl Planner<'_> {
             diagnostics,
         }
     }
+}
+
+/// Whether a specification names functions of C++, of which there may be any number: `uprobe:FILE:cpp:NAME`.
+fn is_of_cpp(spec: &EventSpec) -> bool {
+    matches!(spec.parts.as_slice(), [_, _, word, _] if word.text == "cpp")
 }
 
 /// Whether an error says that there is no such event, file or function.
@@ -276,6 +304,10 @@ fn bpftrace_name(spec: &EventSpec) -> String {
     let mut spec = spec.clone();
     let kind = spec.parts.first().and_then(|kind| find_kind(&kind.text));
     let keeps_offset = kind.is_some_and(|kind| matches!(kind.name(), "fentry" | "fexit"));
+    if kind.is_some_and(|kind| kind.name() == "usdt") && spec.parts.len() == 4 {
+        // The provider is not said.
+        spec.parts.remove(2);
+    }
     for part in &mut spec.parts {
         if let Some(offset) = part.offset.take().filter(|_| keeps_offset) {
             part.text = format!("{}+{offset}", part.text);

@@ -12,6 +12,7 @@ mod existing;
 mod findings;
 mod hook;
 mod load;
+mod misnamed;
 mod missing;
 mod own_events;
 mod per_event;

@@ -191,7 +191,10 @@ fn line(
     };
     // Where programs read parameters by number, bpftrace lists them so.
     let by_number = options.as_bpftrace && kind.name() == "kprobe";
-    for (at, field) in description.fields.iter().enumerate() {
+    // What the kernel itself counts of an iterator's steps it does not list.
+    let skipped = |name: &str| options.as_bpftrace && kind.name() == "iter" && name == "meta";
+    let fields = description.fields.iter().filter(|field| !skipped(&field.name));
+    for (at, field) in fields.enumerate() {
         let name = match by_number {
             true => format!("arg{at}"),
             false => field.name.clone(),

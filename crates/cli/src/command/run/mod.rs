@@ -97,7 +97,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         program.config.max_probes = u64::MAX;
     } else {
-        modes::keep_events_of_mode(&mut program, options.mode())?;
+        modes::keep_events_of_mode(&mut program, options.mode())
+            .map_err(|failure| verdict::not_attached(options, failure))?;
     }
     let unwound: Vec<u32> = (process.into_iter())
         .chain(held.as_ref().map(PausedCommand::pid))

@@ -31,7 +31,7 @@ pub(super) fn keep_events_of_mode(program: &mut ProgramText, mode: Option<RunMod
     match other.filter(|_| program.probes.is_empty()) {
         Some(how) => Err(Failure::new(
             Exit::Failed,
-            format!("No probes attached; use {how}"),
+            format!("No probes attached; use {how}."),
         )),
         None => Ok(()),
     }

@@ -19,8 +19,8 @@ pub(crate) static OVERRIDE: Builtin = Builtin {
         };
         let value = checker.scalar(value)?;
         if checker.context.program != ProgramKind::Kprobe || checker.context.name.starts_with('u') {
-            let message = "override() is of kprobes alone: the function must be entered, and not be left yet";
-            let hint = "functions that may be overridden are in /sys/kernel/debug/error_injection/list";
+            let message = "override() can only be used inside kprobes";
+            let hint = "the function must be entered, and not be left yet; functions that may be overridden are in /sys/kernel/debug/error_injection/list";
             return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));
         }
         let context = Expr::new(ExprKind::ContextPointer, Type::U64, usage.span);

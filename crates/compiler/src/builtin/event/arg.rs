@@ -57,7 +57,12 @@ pub(crate) static ARG: Builtin = Builtin {
                     [one] => Some(format!("its field has a name: {one}")),
                     several => Some(format!("its fields have names: {}", several.join(", "))),
                 };
-                (format!("{event} has no arguments by number"), hint)
+                let message = format!(
+                    "The {} builtin can only be used with 'kprobes', 'uprobes' and 'usdt' probes",
+                    usage.name
+                );
+                let why = format!("{event} has no arguments by number");
+                (message, Some(hint.unwrap_or(why)))
             }
             1 => (
                 format!("{event} has no {}", usage.name),

@@ -3,6 +3,7 @@
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Expr, ExprKind, Pointee, Pointer, Type};
 use crate::context::ProgramKind;
+use crate::lang::diag::Diagnostic;
 use kestrel_bpf::btf::BtfKind;
 use kestrel_trace::layout::Space;
 
@@ -17,8 +18,12 @@ pub(crate) static CTX: Builtin = Builtin {
     kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         if checker.globals.infers_types && OWN.contains(&checker.context.name.as_str()) {
-            let message = "the kernel gives no context to begin and end, which the program fires itself";
-            return Err(checker.error(usage.span, message));
+            let message = format!(
+                "The ctx builtin can not be used with '{}' probes",
+                checker.context.name
+            );
+            let hint = "the kernel gives no context to begin and end, which the program fires itself";
+            return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));
         }
         let structure = match checker.context.program {
             ProgramKind::Kprobe | ProgramKind::Kretprobe => Some("pt_regs"),

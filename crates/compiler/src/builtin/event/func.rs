@@ -2,6 +2,7 @@
 
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::value::string_constant;
+use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::EventName;
 
 pub(crate) static FUNC: Builtin = Builtin {
@@ -21,6 +22,9 @@ pub(crate) static FUNC: Builtin = Builtin {
         if context.features.func_ip {
             return Ok(checker.function_address(usage.span));
         }
-        Err(checker.error(usage.span, format!("{} is not about one function", context.name)))
+        let kind = context.kind().map_or(context.probe_type(), |kind| kind.name);
+        let message = format!("The func builtin can not be used with '{kind}' probes");
+        let hint = format!("{} is not about one function", context.name);
+        Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)))
     }),
 };

@@ -32,10 +32,13 @@ pub(super) fn sent(
     // Programs at the begin and the end run in the tracer itself.
     if [event_kind::BEGIN.name, event_kind::END.name].contains(&checker.context.name.as_str()) {
         let message = format!(
-            "{verb}() in {} would be sent to the tracer itself",
+            "{verb}() can not be used for this probetype {}",
+            checker.context.probe_type()
+        );
+        let hint = format!(
+            "in {} it would be sent to the tracer itself: send it where the process runs, in a tracepoint, a kprobe or a uprobe",
             checker.context.name
         );
-        let hint = "send it where the process runs: in a tracepoint, a kprobe or a uprobe";
         return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));
     }
     let [value] = given.as_slice() else {
@@ -46,7 +49,7 @@ pub(super) fn sent(
             let Some(number) = number_of(name) else {
                 let near = nearest(name, SIGNALS.iter().map(|(_, name)| *name));
                 let hint = near.first().map(|near| format!("did you mean {near}?"));
-                let unknown = Diagnostic::error(value.span, format!("there is no signal \"{name}\""));
+                let unknown = Diagnostic::error(value.span, format!("Invalid string for signal: {name}"));
                 return Err(checker.report(unknown.maybe_hint(hint)));
             };
             constant(number, Type::integer(4, false), value.span)
@@ -57,7 +60,9 @@ pub(super) fn sent(
         .constant()
         .is_some_and(|number| !(1..=MAX).contains(&number))
     {
-        return Err(checker.error(value.span, format!("signals have the numbers 1 to {MAX}")));
+        let message =
+            format!("{verb}() accepts a string literal or an integer between 1 and {MAX} (inclusive)");
+        return Err(checker.error(value.span, message));
     }
     Ok(StatementKind::Perform {
         verb,
