@@ -246,6 +246,10 @@ fn programs_with_unused_maps_or_old_settings_are_warned_about() {
             "Unused map: @unused",
         ),
         (
+            "let @a = hash(1); let @a = lruhash(5); begin { @a[1] = 1; exit(); }",
+            "@a is declared twice: the first declaration is the one that counts",
+        ),
+        (
             "config = { strlen = 10 } begin { exit(); }",
             "strlen is an old name: the setting is called max_strlen",
         ),
@@ -279,6 +283,41 @@ fn programs_with_unused_maps_or_old_settings_are_warned_about() {
         run.err
     );
     assert!(!run.err.contains("unused"), "{}", run.err);
+}
+
+#[test]
+fn declared_maps_hold_what_their_kind_can_hold() {
+    needs_tracing!();
+    for (program, words) in [
+        (
+            "let @a = percpuhash(7); begin { @a[1] = 1; }",
+            [
+                "from declaration: percpuhash",
+                "key type: hash",
+                "let @a = hash(7);",
+            ],
+        ),
+        (
+            "let @a = lruhash(7); begin { @a = hist(1); }",
+            [
+                "from declaration: lruhash",
+                "key type: percpulruhash",
+                "let @a = percpulruhash(7);",
+            ],
+        ),
+    ] {
+        run(program).fails(2, &words);
+    }
+    // What a map holds may be said behind the line that asks for its keys, or in a later handler.
+    let program = "let @a = percpuhash(7); let @b = hash(7); begin { delete(@a[1]); print(len(@b)); } end { @a[1] = count(); @b[1] = 2; }";
+    assert_eq!(printed(program), "0\n@a[1]: 1\n@b[1]: 2");
+    run("begin { @1x = 1; }").fails(
+        2,
+        &[
+            "a map's name begins with a letter",
+            "@_1x, or give it a key: @[1x]",
+        ],
+    );
 }
 
 #[test]

@@ -278,10 +278,17 @@ fn program_hooks(
                     program.config.missing_probes != MissingProbes::Error && !hook.companion;
             }
             let mut done = planner.finish()?;
-            let unused = declared_maps::unused(program, &done.globals);
             let text = program.text.to_string();
+            let unfit = declared_maps::unfit(program, &done.globals);
+            if !unfit.is_empty() {
+                return Err(kestrel_catalog::Error::Program {
+                    source_text: text,
+                    diagnostics: unfit,
+                });
+            }
+            let warnings = declared_maps::warnings(program, &done.globals);
             done.warnings
-                .extend(unused.into_iter().map(|warning| (text.clone(), warning)));
+                .extend(warnings.into_iter().map(|warning| (text.clone(), warning)));
             return Ok((hooks, done));
         };
         shapes = next;

@@ -434,8 +434,12 @@ impl<'e> Round<'e> {
                 Severity::Warning => self.warnings.push(diagnostic.clone()),
             }
         }
+        let unfit = declared_maps::unfit(self.program, &self.globals);
+        if !unfit.is_empty() {
+            return Err(wrong(text, unfit));
+        }
         self.warnings
-            .extend(declared_maps::unused(self.program, &self.globals));
+            .extend(declared_maps::warnings(self.program, &self.globals));
         self.warn_of_unaddressed();
         let mut planned = Planned {
             replay: Replay::new(self.globals.maps, begin_ns, offset),

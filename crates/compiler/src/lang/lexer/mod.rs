@@ -239,8 +239,18 @@ impl<'a> Lexer<'a> {
             '0'..='9' => self.number(found),
             '"' => self.quoted(found),
             '@' => {
+                let start = self.at;
                 self.at += 1;
-                TokenKind::Map(self.word())
+                let name = self.word();
+                if name.starts_with(|c: char| c.is_ascii_digit()) {
+                    let message = format!(
+                        "a map's name begins with a letter or \"_\", not with \"{}\"",
+                        &name[..1]
+                    );
+                    let hint = format!("name it @_{name}, or give it a key: @[{name}]");
+                    found.push(Diagnostic::error(self.span_from(start), message).hint(hint));
+                }
+                TokenKind::Map(name)
             }
             '$' => self.dollar(found),
             _ => {
