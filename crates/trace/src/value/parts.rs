@@ -100,10 +100,21 @@ impl<'a> Parts<'a> {
         let value = Value::read_beside(&member.ty, bytes, self.beside);
         let Some(bits) = member.bits else { return value };
         let width = u32::from(bits.width.clamp(1, 64));
-        let Some(whole) = value.as_u64() else { return value };
+        // Not the member's value: of a bool that says only whether any bit of the byte is set.
+        let Some(whole) = member.ty.integer_size().and_then(|size| whole(bytes, size)) else {
+            return value;
+        };
         let low = whole.checked_shr(bits.first.into()).unwrap_or(0) & (u64::MAX >> (64 - width));
         value.with_bits(low, width)
     }
+}
+
+/// The integer of the first `size` bytes, as little-endian machines keep it.
+fn whole(bytes: &[u8], size: u8) -> Option<u64> {
+    let mut word = [0; 8];
+    let bytes = bytes.get(..usize::from(size))?;
+    word.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(u64::from_le_bytes(word))
 }
 
 impl<'a> Value<'a> {
@@ -198,5 +209,54 @@ impl<'a> Frames<'a> {
             }
         };
         (self.mode == Some(StackMode::BuildId)).then(|| frames.iter().filter_map(frame))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Base, Bits, Composite, CompositeKind, FieldType, Member};
+
+    /// `struct { unsigned a : 3; int b : 5; bool c : 1, d : 1; }`, bools at other bits than the lowest.
+    #[test]
+    fn bit_fields_are_the_bits_that_they_have() {
+        let number = |signed| FieldType::Integer {
+            size: 4,
+            signed,
+            base: Base::Decimal,
+        };
+        let member = |name: &str, ty: FieldType, offset, first, width| Member {
+            name: name.to_owned(),
+            offset,
+            bits: Some(Bits { first, width }),
+            ty,
+        };
+        let ty = Composite {
+            kind: CompositeKind::Struct,
+            size: 4,
+            align: 4,
+            members: vec![
+                member("a", number(false), 0, 0, 3),
+                member("b", number(true), 0, 3, 5),
+                member("c", FieldType::Bool, 1, 3, 1),
+                member("d", FieldType::Bool, 1, 4, 1),
+            ],
+        };
+        for (word, expected) in [
+            (0x0000_00cd_u32, [5, -7, 0, 0]),
+            (0x0000_0800, [0, 0, 1, 0]),
+            (0x0000_1000, [0, 0, 0, 1]),
+            (0x0000_18ff, [7, -1, 1, 1]),
+            (0x0000_e700, [0, 0, 0, 0]),
+        ] {
+            let bytes = word.to_le_bytes();
+            let parts = Parts {
+                ty: &ty,
+                bytes: &bytes,
+                beside: ValueContext::default(),
+            };
+            let values: Vec<i64> = parts.iter().filter_map(|(_, value)| value.as_i64()).collect();
+            assert_eq!(values, expected, "{word:#x}");
+        }
     }
 }
