@@ -25,7 +25,7 @@ const LANGUAGES: &[Row] = &[
         language: Language::Cpp,
         word: "cpp",
         names: |mangled| {
-            let Ok(symbol) = Symbol::new(mangled) else {
+            let Some(symbol) = cpp_symbol(mangled) else {
                 return Vec::new();
             };
             let whole = symbol.demangle_with_options(&DemangleOptions::default());
@@ -43,6 +43,21 @@ const LANGUAGES: &[Row] = &[
         },
     },
 ];
+
+/// A mangled name of C++. Other names are none, though the demangler takes types, too: to it `f` is `float`.
+fn cpp_symbol(mangled: &str) -> Option<Symbol<&str>> {
+    let is_mangled = mangled.trim_start_matches('_').starts_with('Z') && mangled.starts_with('_');
+    is_mangled.then(|| Symbol::new(mangled).ok()).flatten()
+}
+
+/// A function's name as people write it, whatever language it is of; names that no language mangled stay as they are.
+pub fn demangled(name: &str) -> String {
+    let languages = [Language::Rust, Language::Cpp];
+    let found = languages
+        .into_iter()
+        .find_map(|language| language.names(name).into_iter().next());
+    found.unwrap_or_else(|| name.to_owned())
+}
 
 impl Language {
     /// The language with this word.
@@ -79,5 +94,19 @@ mod tests {
         assert_eq!(names, ["core::fmt::Write::write_fmt"]);
         assert!(Language::Cpp.names("main").is_empty());
         assert!(Language::Rust.names("main").is_empty());
+    }
+
+    #[test]
+    fn names_without_mangling_stay_as_they_are() {
+        // `f`, `g` and `Pc` are types where mangled names have types: float, __float128, char*.
+        for name in ["f", "g", "Pc", "_", "main", "_start", "Z3foov"] {
+            assert!(Language::Cpp.names(name).is_empty(), "{name}");
+            assert_eq!(demangled(name), name);
+        }
+        assert_eq!(demangled("_Z3foov"), "foo()");
+        assert_eq!(
+            demangled("_ZN4core3fmt5write17h0123456789abcdefE"),
+            "core::fmt::write"
+        );
     }
 }

@@ -4,6 +4,7 @@ use super::binaries::{Binaries, MappedBinary, build_id_of};
 use super::perf_map::{self, Home};
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Reason, Sym, Symbolized, Symbolizer};
+use kestrel_catalog::executable::language;
 use kestrel_kernel::Host;
 use kestrel_trace::files;
 use kestrel_trace::user_symbol::{Binary, Code, Inlined, Line, Mapping, UserSymbols};
@@ -74,6 +75,7 @@ impl Naming {
 pub(super) struct Namer {
     symbolizer: Symbolizer,
     lines: bool,
+    mangled: bool,
 }
 
 /// Names of a place: by the symbol table, and by debug information where that was asked.
@@ -83,12 +85,22 @@ impl Namer {
     pub(super) fn new(naming: Naming) -> Self {
         let Naming { lines, mangled } = naming;
         let builder = Symbolizer::builder()
-            .enable_demangling(!mangled)
+            // Its demangler takes every name of C for C++: `f` would be `float`.
+            .enable_demangling(false)
             .enable_code_info(lines)
             .enable_inlined_fns(lines);
         Self {
             symbolizer: builder.build(),
             lines,
+            mangled,
+        }
+    }
+
+    /// A function's name as it is to be shown.
+    fn shown(&self, name: &str) -> String {
+        match self.mangled {
+            true => name.to_owned(),
+            false => language::demangled(name),
         }
     }
 
@@ -283,7 +295,7 @@ pub(super) fn of_file(binary: &MappedBinary, places: &BTreeSet<u64>, namer: &Nam
     let path = path_of(file, &binary.path, host);
     let mut missing = Vec::new();
     let found = namer.ask(&path, Input::FileOffset(&places));
-    sort_out(&places, found, &mut named.code, &mut missing);
+    sort_out(namer, &places, found, &mut named.code, &mut missing);
     if !missing.is_empty()
         && let Some(debug) = build_id.as_deref().and_then(|id| debug_file(id, host))
     {
@@ -297,14 +309,20 @@ pub(super) fn of_file(binary: &MappedBinary, places: &BTreeSet<u64>, namer: &Nam
 }
 
 /// Places that have names, and those that have none.
-fn sort_out(places: &[u64], found: Vec<Answer<'_>>, code: &mut Vec<Code>, missing: &mut Vec<u64>) {
+fn sort_out(
+    namer: &Namer,
+    places: &[u64],
+    found: Vec<Answer<'_>>,
+    code: &mut Vec<Code>,
+    missing: &mut Vec<u64>,
+) {
     for (&at, found) in places.iter().zip(found) {
         match found {
             (Some(Symbolized::Sym(symbol)), Some(Symbolized::Sym(detail))) => {
-                code.push(code_of(at, &symbol, &detail));
+                code.push(code_of(namer, at, &symbol, &detail));
             }
             (Some(Symbolized::Sym(symbol)), _) | (_, Some(Symbolized::Sym(symbol))) => {
-                code.push(code_of(at, &symbol, &symbol));
+                code.push(code_of(namer, at, &symbol, &symbol));
             }
             // Code between functions, as the linker's stubs are, has no name anywhere.
             (Some(Symbolized::Unknown(Reason::InvalidFileOffset)), _) => {}
@@ -314,14 +332,14 @@ fn sort_out(places: &[u64], found: Vec<Answer<'_>>, code: &mut Vec<Code>, missin
 }
 
 /// The name of a place, with lines and inlined functions out of `detail`.
-fn code_of(at: u64, symbol: &Sym<'_>, detail: &Sym<'_>) -> Code {
+fn code_of(namer: &Namer, at: u64, symbol: &Sym<'_>, detail: &Sym<'_>) -> Code {
     let inlined = detail.inlined.iter().map(|inlined| Inlined {
-        function: inlined.name.clone().into_owned(),
+        function: namer.shown(&inlined.name),
         line: inlined.code_info.as_ref().map(line_of),
     });
     Code {
         at,
-        function: symbol.name.clone().into_owned(),
+        function: namer.shown(&symbol.name),
         offset: symbol.offset as u64,
         line: detail.code_info.as_deref().map(line_of),
         inlined: inlined.collect(),
@@ -356,7 +374,7 @@ fn by_debug_file(file: &File, debug: &Path, namer: &Namer, missing: &mut Vec<u64
     let found = namer.ask(debug, Input::VirtOffset(&addresses));
     let places: Vec<u64> = wanted.iter().map(|(at, _)| *at).collect();
     missing.clear();
-    sort_out(&places, found, code, missing);
+    sort_out(namer, &places, found, code, missing);
 }
 
 /// The debug file of a build: a package's, or one that debuginfod's clients have fetched.
