@@ -224,6 +224,12 @@ impl Symbols {
         }))
     }
 
+    /// The code of the kernel's functions whose names match, in the order of addresses.
+    pub(crate) fn code(&self, matches: impl Fn(&str) -> bool) -> impl Iterator<Item = Range<u64>> {
+        let matching = self.of_kernel().filter(move |(_, _, name, _)| matches(name));
+        matching.map(|(address, size, ..)| address..address.saturating_add(size))
+    }
+
     /// The kernel's symbols, in the order of their addresses.
     fn of_kernel(&self) -> impl Iterator<Item = (u64, u64, &str, Option<&str>)> {
         self.entries.iter().map(|entry| {

@@ -13,12 +13,14 @@ use super::kernel_event::KernelEvent;
 use crate::event::EventId;
 use crate::info::{ClockOffset, TraceInfo};
 use crate::layout::{Base, FieldType, Space};
+use crate::symbol::Symbols;
 use head::{Clock, Head, Part};
 use kestrel_layout::entry::Format as LayoutFormat;
 use pages::Pages;
 use ring::{Cpu, Shape};
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) const FORMAT: Format = Format {
@@ -117,13 +119,22 @@ struct StackEvent {
     /// Where an entry has the count of its frames, and the frames.
     count_at: usize,
     frames_at: usize,
+    /// Code of the tracer itself, in the order of addresses.
+    tracer: Vec<Range<u64>>,
+}
+
+/// Whether a function is the kernel's tracer, between an event and the place that writes its record: stacks begin with some of these, by kernel and by event.
+fn is_tracer(name: &str) -> bool {
+    let begins = ["trace_event_raw_event_", "trace_event_buffer_", "__traceiter_"];
+    let whole = ["ftrace_syscall_enter", "ftrace_syscall_exit"];
+    begins.iter().any(|begin| name.starts_with(begin)) || whole.contains(&name)
 }
 
 /// The number with which old kernels end a stack (`ULONG_MAX`, before 5.2).
 const END_OF_STACK: [u8; 8] = [0xff; 8];
 
 impl StackEvent {
-    fn of(events: &[(String, LayoutFormat)]) -> Option<Self> {
+    fn of(events: &[(String, LayoutFormat)], symbols: &Symbols) -> Option<Self> {
         let own =
             |(system, format): &&(String, LayoutFormat)| system == "ftrace" && format.name == "kernel_stack";
         let (_, format) = events.iter().find(own)?;
@@ -131,15 +142,26 @@ impl StackEvent {
             number: u16::try_from(format.id).ok()?,
             count_at: format.field("size")?.offset as usize,
             frames_at: format.field("caller")?.offset as usize,
+            tracer: symbols.code(is_tracer).collect(),
         })
     }
 
-    /// The frames of an entry, the innermost first.
-    fn frames<'e>(&self, entry: &'e [u8]) -> impl Iterator<Item = &'e [u8]> + use<'e> {
+    /// The frames of an entry, the innermost first, without those of the tracer.
+    fn frames<'e>(&self, entry: &'e [u8]) -> impl Iterator<Item = &'e [u8]> {
         let count = entry.get(self.count_at..).and_then(|bytes| bytes.first_chunk());
         let count = count.map_or(0, |count| u32::from_le_bytes(*count) as usize);
         let frames = entry.get(self.frames_at..).unwrap_or_default().chunks_exact(8);
-        frames.take(count).take_while(|frame| *frame != END_OF_STACK)
+        let frames = frames.take(count).take_while(|frame| *frame != END_OF_STACK);
+        frames.skip_while(|frame| self.is_in_tracer(frame))
+    }
+
+    fn is_in_tracer(&self, frame: &[u8]) -> bool {
+        let Some(address) = frame.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)) else {
+            return false;
+        };
+        let behind = self.tracer.partition_point(|code| code.start <= address);
+        let nearest = behind.checked_sub(1).and_then(|index| self.tracer.get(index));
+        nearest.is_some_and(|code| code.contains(&address))
     }
 }
 
@@ -162,7 +184,7 @@ fn open(file: File, length: u64) -> Result<Foreign, String> {
             (table.type_at, table.pid_at) = (kind.offset as usize, pid.offset as usize);
         }
     }
-    table.stack = stacks(StackEvent::of(&data.events), &head.parts, |part| {
+    table.stack = stacks(StackEvent::of(&data.events, &data.symbols), &head.parts, |part| {
         let places = Table {
             type_at: table.type_at,
             pid_at: table.pid_at,

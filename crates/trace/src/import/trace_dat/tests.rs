@@ -46,6 +46,17 @@ fn formats() -> Vec<(String, LayoutFormat)> {
     ]
 }
 
+fn symbols() -> Symbols {
+    Symbols::new([
+        (0x1000, 0, "trace_event_raw_event_sched_switch", None),
+        (0x1100, 0, "__schedule", None),
+        (0x1200, 0, "__traceiter_sched_switch", None),
+        (0x1300, 0, "ftrace_syscall_enter_not", None),
+        (0x1400, 0, "ftrace_syscall_enter", None),
+        (0x1500, 0, "schedule", None),
+    ])
+}
+
 /// The entry of an event by a thread.
 fn entry(number: u16, tid: u32, words: &[u64]) -> Vec<u8> {
     let mut bytes = [u32::from(number), tid].map(u32::to_le_bytes).concat();
@@ -100,9 +111,11 @@ fn read(pages: &[Vec<u8>]) -> Vec<(u16, u32, u64, Vec<u64>)> {
         ..Table::default()
     };
     let mut table = Table {
-        stack: stacks(StackEvent::of(&formats), std::slice::from_ref(&part), |_| {
-            cpu(places())
-        }),
+        stack: stacks(
+            StackEvent::of(&formats, &symbols()),
+            std::slice::from_ref(&part),
+            |_| cpu(places()),
+        ),
         ..places()
     };
     for (system, format) in &formats {
@@ -151,6 +164,37 @@ fn a_stack_belongs_to_the_record_before_it() {
     assert_eq!(frames(&records[1], 1), [0xb1]);
     assert_eq!(records[2].3.len(), records[4].3.len(), "neither has a stack");
     assert_eq!(records[1].3.len(), records[4].3.len() + 1);
+}
+
+#[test]
+fn a_stack_begins_behind_the_tracer() {
+    let stacks = [
+        vec![0x1010, 0x1110, 0x1510],
+        vec![0x1010, 0x12ff, 0x1110],
+        vec![0x1410, 0x1510],
+        // What is further out stays, and so does what is only called alike.
+        vec![0x1110, 0x1010],
+        vec![0x1310, 0x1510],
+    ];
+    let entries = stacks
+        .iter()
+        .flat_map(|frames| [entry(HIT, 5, &[1]), stack(5, frames)]);
+    let records = read(&[page(&entries.collect::<Vec<_>>(), 0)]);
+    let left = [
+        &[0x1110, 0x1510][..],
+        &[0x1110],
+        &[0x1510],
+        &[0x1110, 0x1010],
+        &[0x1310, 0x1510],
+    ];
+    assert_eq!(records.len(), left.len());
+    for (record, left) in records.iter().zip(left) {
+        assert_eq!(frames(record, left.len()), left);
+        assert!(
+            !record.3.contains(&0x1010) || left.contains(&0x1010),
+            "{record:x?}"
+        );
+    }
 }
 
 #[test]
