@@ -3,6 +3,16 @@
 use crate::command::{Answer, WorkFolder, needs_tracing};
 use std::fs;
 
+fn run(program: &str) -> Answer {
+    WorkFolder::new().run(&["run", "-q", "-e", program])
+}
+
+/// The first line that a program prints.
+fn printed(program: &str) -> String {
+    let out = run(program).succeeds().out;
+    out.lines().next().unwrap_or_default().to_owned()
+}
+
 #[test]
 fn headers_are_sought_where_compilers_of_c_seek_them() {
     needs_tracing!();
@@ -26,7 +36,6 @@ fn headers_are_sought_where_compilers_of_c_seek_them() {
 #[test]
 fn settings_stand_first_and_are_written_in_any_case() {
     needs_tracing!();
-    let run = |program: &str| WorkFolder::new().run(&["run", "-q", "-e", program]);
     run("config = { Max_Map_Keys = 2 } begin { @[1] = 1; exit(); }").succeeds();
     for before in ["macro m() { 1 }", "let @a = hash(5);"] {
         run(&format!(
@@ -168,4 +177,45 @@ fn names_of_events_in_maps_are_strings_in_json() {
     ] {
         assert!(run.out.contains(wanted), "{wanted}: {}", run.out);
     }
+}
+
+#[test]
+fn blocks_that_end_before_their_value_are_warned_of_and_run() {
+    needs_tracing!();
+    for program in [
+        "$x = { print(1); exit(); 5 }; print($x)",
+        "print({ print(1); exit(); \"abc\" })",
+        "print(({ print(1); return; (1, 2) }).0)",
+        "@x[{ print(1); exit(); 2 }] = 5",
+    ] {
+        let run = run(&format!("begin {{ {program}; }} interval:ms:50 {{ exit(); }}")).succeeds();
+        assert_eq!(
+            run.out.lines().collect::<Vec<_>>().join("\n").trim(),
+            "1",
+            "{program}: {}",
+            run.err
+        );
+        assert!(
+            run.err.contains("warning: Unreachable expression"),
+            "{program}: {}",
+            run.err
+        );
+    }
+}
+
+#[test]
+fn tuples_that_are_computed_have_members() {
+    needs_tracing!();
+    assert_eq!(
+        printed("begin { print(({ $a = 1; ($a, (\"abc\", 7)) }).1.0); exit(); }"),
+        "abc"
+    );
+    assert_eq!(
+        printed("begin { print((pid > 0 ? (1, \"b\") : (3, \"c\")).1); exit(); }"),
+        "b"
+    );
+    assert_eq!(
+        printed("begin { $x = { $a = 5; (a = $a, b = \"q\") }.b; print($x); exit(); }"),
+        "q"
+    );
 }
