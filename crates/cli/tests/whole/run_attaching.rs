@@ -239,6 +239,14 @@ fn probes_that_stand_for_nothing_are_refused() {
             "tracepoint:sched:nono { }",
             "No matches for tracepoint sched:nono.",
         ),
+        (
+            "rawtracepoint:nonsense { }",
+            "Probe has no valid attach points. If",
+        ),
+        (
+            "rawtracepoint:nonsense:sys_exit { }",
+            "No matches for rawtracepoint nonsense:sys_exit.",
+        ),
         ("kretprobe:f+0 { }", "Offset not allowed"),
         ("software:cs:1e0 { }", "invalid trailing bytes: 1e0"),
     ] {

@@ -16,6 +16,10 @@ use std::io::ErrorKind;
 /// The words of bpftrace where patterns, and some names, stand for nothing.
 const NO_ATTACH_POINTS: &str = "Probe has no valid attach points. If this is expected, set the 'missing_probes' config variable to 'warn'.";
 
+/// Those where a kprobe's offset is none of an instruction.
+const NO_INSTRUCTION: &str =
+    "Possible attachment attempt in the middle of an instruction, try a different offset.";
+
 const HINT: &str = "if this is expected, set the `missing_probes` config variable to \"warn\"";
 
 impl Planner<'_> {
@@ -42,6 +46,8 @@ impl Planner<'_> {
             return Err(self.refusal(vec![found]));
         }
         let nothing = matches!(error, Error::NoSuchEvent { .. } | Error::NoFunction { .. });
+        // Of what a pattern matches all may be barred from kprobes.
+        let nothing = nothing || matches!(error, Error::NoPlace { .. }) && !is_name(spec);
         if policy == MissingProbes::Error && nothing && (!is_name(spec) || is_of_cpp(spec)) {
             // A pattern may match nothing as long as its probe has other events.
             self.unmatched.push((spec.span, error.to_string()));
@@ -56,16 +62,17 @@ impl Planner<'_> {
             MissingProbes::Error => {
                 let why = error.to_string();
                 let said = match name.split_once(' ') {
-                    Some(("rawtracepoint", _)) => NO_ATTACH_POINTS.to_owned(),
+                    Some(("rawtracepoint", _)) if spec.parts.len() == 2 => NO_ATTACH_POINTS.to_owned(),
                     Some(("iter", iterator)) => {
                         format!("iter {iterator} not available for your kernel version.")
                     }
                     Some((group, _)) if find_kind(group).is_none() && !self.catalog.has_group(group) => {
                         format!("Invalid probe type: {group}")
                     }
+                    _ if is_inside_instruction(spec, &error) => NO_INSTRUCTION.to_owned(),
                     _ => format!("No matches for {name}."),
                 };
-                self.nothing_matched = said != NO_ATTACH_POINTS;
+                self.nothing_matched = ![NO_ATTACH_POINTS, NO_INSTRUCTION].contains(&said.as_str());
                 let found = Diagnostic::error(spec.span, said);
                 let untraceable = untraceable.map(|message| Diagnostic::warning(spec.span, message));
                 let found = [found.hint(why).hint(HINT)];
@@ -252,6 +259,16 @@ fn is_of_cpp(spec: &EventSpec) -> bool {
     matches!(spec.parts.as_slice(), [_, _, word, _] if word.text == "cpp")
 }
 
+/// Whether a function of the kernel is there and the offset behind it is what is wrong.
+fn is_inside_instruction(spec: &EventSpec, error: &Error) -> bool {
+    let has_offset = spec
+        .parts
+        .last()
+        .is_some_and(|part| part.offset.is_some_and(|offset| offset > 0));
+    let said = ["is inside the", "bytes long"];
+    has_offset && matches!(error, Error::NoPlace { why, .. } if said.iter().any(|part| why.contains(part)))
+}
+
 /// Whether an error says that there is no such event, file or function.
 fn is_missing(error: &Error) -> bool {
     match error {
@@ -320,5 +337,31 @@ fn bpftrace_name(spec: &EventSpec) -> String {
             format!("{kind} {rest}")
         }
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kestrel_compiler::lang::parse_events;
+
+    #[test]
+    fn offsets_inside_instructions_are_told_from_missing_functions() {
+        let is_inside = |event: &str, why: &str| {
+            let (probe, _) = parse_events(event);
+            let wanted = event.to_owned();
+            let why = why.to_owned();
+            is_inside_instruction(&probe.events[0], &Error::NoPlace { wanted, why })
+        };
+        assert!(is_inside(
+            "kprobe:f+1",
+            "+0x1 is inside the 4-byte instruction at +0x0"
+        ));
+        assert!(is_inside(
+            "kprobe:f+999",
+            "f is 5 bytes long: its last instruction is +0x4"
+        ));
+        assert!(!is_inside("kprobe:f", "f is on the kernel's blacklist"));
+        assert!(!is_inside("kprobe:m:f+4", "the module m is not loaded"));
     }
 }
