@@ -40,7 +40,7 @@ pub(crate) struct Review {
     pub tasks: Tasks,
 }
 
-/// Reads a trace of these classes; `processes` are the names known so far.
+/// Reads a trace of these classes; `processes` are the names that threads had last, as far as they are known.
 pub(crate) fn postprocess(
     path: &Path,
     classes: &[EventClass],
@@ -64,6 +64,7 @@ pub(crate) fn postprocess(
         false => Learner::noting(),
     };
     let mut tasks = HashSet::new();
+    let last = processes.clone();
     while let Some((buffer, record)) = reader.next_in()? {
         *recorded
             .entry((buffer, record.event.id.0, record.cpu))
@@ -80,7 +81,7 @@ pub(crate) fn postprocess(
         learner.learn(&record, &mut processes);
         tasks.insert((record.pid, record.tid));
     }
-    let mut processes = processes.with_changes(learner.changes());
+    let mut processes = processes.with_changes(learner.changes(&last));
     // Names that no record holds: threads that ran before the recording and still do have them in /proc.
     let mut kept = running(host);
     for (pid, tid) in tasks {
@@ -109,9 +110,9 @@ pub(crate) fn postprocess(
     })
 }
 
-/// Whether an event is a call's that gives threads other names: all calls, or those that execute.
+/// Whether an event is the return of a call that gives threads other names: of all calls, or those that execute. Entries alone do not say which succeed.
 fn tells_executions(event: &str) -> bool {
-    event.starts_with("raw_syscalls:") || event.starts_with("syscalls:sys_") && event.contains("_execve")
+    event == "raw_syscalls:sys_exit" || event.starts_with("syscalls:sys_exit_execve")
 }
 
 /// The threads that run now.

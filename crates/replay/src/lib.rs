@@ -20,6 +20,7 @@ mod memory;
 mod memory_fields;
 mod needed;
 mod output;
+pub mod reads;
 mod recorded;
 pub mod refusal;
 mod remembering;

@@ -4,7 +4,7 @@
 //! the first. Of a tracepoint, whose fields are no arguments, all addresses are recorded so.
 
 use crate::call::ARGUMENTS;
-use crate::refusal::read;
+use crate::reads::read;
 use kestrel_compiler::check::tree::{
     BinaryOp, CheckedProbe, Expr, ExprKind, MapChange, Pointee, Pointer, Statement, StatementKind, Type,
     VariableId,

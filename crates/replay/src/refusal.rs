@@ -2,11 +2,12 @@
 
 pub use crate::event::advice;
 use crate::needed::Roots;
+use crate::reads::{Read, ReadKind, read};
 use crate::remembering::{Held, holds};
 use crate::subject::is_stack_of;
 use kestrel_bpf::helper::{self, Helper};
 use kestrel_compiler::check::tree::{
-    Access, Action, BinaryOp, CheckedProbe, Expr, ExprKind, Intrinsic, StatementKind,
+    Action, BinaryOp, CheckedProbe, Expr, ExprKind, Intrinsic, StatementKind,
 };
 use kestrel_compiler::lang::ast::Span;
 use kestrel_compiler::lang::diag::Diagnostic;
@@ -50,44 +51,6 @@ pub fn refused<'a>(handler: &'a CheckedProbe, event: Option<&'a EventClass>, hel
         found.statement(&statement.kind, statement.span);
     }
     found.found
-}
-
-/// Whether a handler reads memory that is not its own.
-pub fn reads_memory(handler: &CheckedProbe) -> bool {
-    handler.expressions().any(|expr| read(expr).is_some())
-}
-
-/// Memory that an expression reads, other than the program's own.
-pub(crate) struct Read<'e> {
-    pub(crate) address: &'e Expr,
-    /// Address space of the memory, where the address does not decide.
-    space: Option<Space>,
-    what: ReadKind,
-}
-
-/// The value that is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReadKind {
-    /// A text: `str(…)`.
-    Text,
-    /// Bytes: `buf(…)`.
-    Bytes,
-    /// A member of a structure, or what a pointer points to.
-    Member,
-}
-
-pub(crate) fn read(expr: &Expr) -> Option<Read<'_>> {
-    let (address, space, what) = match &expr.kind {
-        ExprKind::Load { address, access, .. } | ExprKind::Bytes { address, access, .. } => match access {
-            Access::Context => return None,
-            Access::User => (address, Some(Space::User), ReadKind::Member),
-            Access::Kernel | Access::Direct => (address, Some(Space::Kernel), ReadKind::Member),
-        },
-        ExprKind::ReadString { address, space, .. } => (address, *space, ReadKind::Text),
-        ExprKind::ReadMemory { address, space, .. } => (address, *space, ReadKind::Bytes),
-        _ => return None,
-    };
-    (!is_own(address)).then_some(Read { address, space, what })
 }
 
 /// The field of an event's records that has what a word of the language says.
@@ -295,21 +258,5 @@ impl Refusals<'_> {
             _ => return,
         };
         self.found.push(Diagnostic::error(span, message).hint(hint));
-    }
-}
-
-/// Whether an address is of memory that the program itself has: its event, its variables, its maps.
-fn is_own(address: &Expr) -> bool {
-    match &address.kind {
-        ExprKind::ContextPointer
-        | ExprKind::ElementKey
-        | ExprKind::ElementValue
-        | ExprKind::FrameWords(_)
-        | ExprKind::VariableAddress(_)
-        | ExprKind::MapAddress(_)
-        | ExprKind::MapCopy(..) => true,
-        ExprKind::Binary { left, right, .. } => is_own(left) || is_own(right),
-        ExprKind::Sequence { value, .. } => is_own(value),
-        _ => false,
     }
 }

@@ -275,9 +275,13 @@ impl Learner {
         }
     }
 
-    /// The changes noted.
-    pub fn changes(self) -> Changes {
-        self.noted.unwrap_or_default().kept()
+    /// What was noted; `last` are the names that threads had at the end.
+    pub fn changes(self, last: &Processes) -> Changes {
+        let mut noted = self.noted.unwrap_or_default();
+        for (tid, name) in &last.names {
+            noted.note_last(*tid, name);
+        }
+        noted.kept()
     }
 
     /// Learns names from `record` into `processes`.
@@ -478,7 +482,7 @@ mod tests {
         let mut noting = Learner::noting();
         let seen = learned(&mut noting, Processes::default());
         assert_eq!(seen, [["w", "w"], ["w", "true"], ["w", "true"]]);
-        let known = Processes::default().with_changes(noting.changes());
+        let known = Processes::default().with_changes(noting.changes(&Processes::default()));
         let seen = learned(&mut Learner::default(), known);
         assert_eq!(seen, [["w", "true"], ["w", "true"], ["w", "true"]]);
     }

@@ -305,6 +305,30 @@ fn memory_is_asked_of_each_event() {
     assert!(!err.contains("not recorded"), "{err}");
 }
 
+/// The record of a birth has the parent's name; the child has the name that it had last, where no record tells what it executed.
+#[test]
+fn children_have_their_last_names_where_executions_were_not_recorded() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let names = "tracepoint:syscalls:sys_enter_close { @[comm] = count() }";
+    for births in [
+        "sched:sched_process_fork",
+        "raw_syscalls:sys_enter,sched:sched_process_fork",
+    ] {
+        let events = format!("syscalls:sys_enter_close,{births}");
+        let script = "cat /proc/version; ls /proc/self; true";
+        let record = ["record", "-q", "-o", "n", "-e", &events, "--", "sh", "-c", script];
+        place.run(&record).succeeds();
+        let out = place.run(&["run", "-e", names, "--trace", "n"]).succeeds().out;
+        assert!(
+            out.contains("@[cat]: ") && out.contains("@[ls]: "),
+            "{births}: {out}"
+        );
+        let lines = place.run(&["print", "n"]).succeeds().out;
+        assert!(lines.contains("ls-"), "{births}: {lines}");
+    }
+}
+
 /// Intervals come by the recording's time, `exit` ends the program where it stands, and `report` takes a program with its own filters.
 #[test]
 fn time_is_that_of_the_recording() {

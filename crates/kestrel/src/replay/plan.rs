@@ -20,7 +20,8 @@ use kestrel_compiler::lang::diag::{Diagnostic, Severity, did_you_mean, has_error
 use kestrel_compiler::lang::walk::Node;
 use kestrel_replay::call::Side;
 use kestrel_replay::event::{self, advised};
-use kestrel_replay::refusal::{advice, reads_memory, refused};
+use kestrel_replay::reads::reads_memory;
+use kestrel_replay::refusal::{advice, refused};
 use kestrel_replay::{HandlerId, Held, Replay, needed, unaddressed, with_arguments};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::event_kind;

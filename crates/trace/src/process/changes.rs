@@ -21,6 +21,8 @@ struct Thread {
     noted_ns: u64,
     /// Whether a change lies between two records, neither of which is its own.
     between: bool,
+    /// Whether the record of a change told the last of them.
+    is_exact: bool,
 }
 
 impl Changes {
@@ -52,6 +54,19 @@ impl Changes {
             }
         }
         thread.noted_ns = time_ns;
+        thread.is_exact = is_change;
+    }
+
+    /// Takes the name that a thread had last, which no record has: of a child whose birth was recorded, but not what it executed. It holds from when another
+    /// was noted last, unless the record of a change had that one.
+    pub(super) fn note_last(&mut self, tid: u32, name: &str) {
+        let Some(thread) = self.threads.get_mut(&tid).filter(|thread| !thread.is_exact) else {
+            return;
+        };
+        if thread.names.last().is_some_and(|(_, last)| last != name) {
+            thread.names.push((thread.noted_ns, name.to_owned()));
+            thread.between = true;
+        }
     }
 
     /// The changes without those of threads whose records have a change's time themselves.
@@ -126,5 +141,25 @@ mod tests {
             assert_eq!(all.name_at(8, 30), None);
         }
         assert!(Changes::parse("7 w\n").is_err());
+    }
+
+    #[test]
+    fn the_last_name_holds_where_no_record_tells_the_change() {
+        let mut all = Changes::default();
+        // Born as `sh`; what it executed was not recorded.
+        all.note(7, b"sh", 10, false);
+        all.note_last(7, "cat");
+        // Its execution was recorded, what it called itself later was not.
+        all.note(8, b"sh", 10, false);
+        all.note(8, b"java", 20, true);
+        all.note_last(8, "main");
+        // No record names it.
+        all.note_last(9, "ls");
+        let all = all.kept();
+        assert_eq!(
+            [9, 10, 30].map(|at| all.name_at(7, at)),
+            [Some("sh"), Some("cat"), Some("cat")]
+        );
+        assert_eq!([8, 9].map(|tid| all.name_at(tid, 30)), [None, None]);
     }
 }
