@@ -317,6 +317,8 @@ pub struct Context {
     pub fields: Vec<EventField>,
     /// `arg0`…`arg9`, where the event has positional arguments.
     pub arguments: Vec<Source>,
+    /// How many of [`arguments`](Self::arguments) a function's parameters are, where that is known: what is behind them is in no parameter.
+    pub parameters: Option<usize>,
     /// `retval`, where it has one.
     pub return_value: Option<EventField>,
     /// `reg("ax")` and `regs`, where the event has all registers, in the order in which people read them.
@@ -355,6 +357,7 @@ impl Context {
             members: [].into(),
             fields: Vec::new(),
             arguments: Vec::new(),
+            parameters: None,
             return_value: None,
             registers: Vec::new(),
             remarks: Vec::new(),

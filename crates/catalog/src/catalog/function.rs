@@ -340,7 +340,11 @@ impl FunctionProbe {
             Some((function, types)) if !self.at_return => entry_fields(types, function),
             _ => Vec::new(),
         };
+        let parameters = known
+            .as_ref()
+            .and_then(|(function, types)| parameter_words(types, function));
         Context {
+            parameters,
             function: symbol.map(str::to_owned),
             // A set shares one program: the cookie says which function it was.
             number: symbol.map_or(EventNumber::Cookie { first: 0, stride: 1 }, |_| {
@@ -410,6 +414,13 @@ pub(super) fn arguments() -> Vec<Source> {
         ))
     };
     registers.chain((0..STACK_ARGUMENTS).map(behind)).collect()
+}
+
+/// How many arguments by number the parameters are. Not known where a structure or a list without an end (`...`) is among them.
+fn parameter_words(types: &Btf, function: &Function<'_>) -> Option<usize> {
+    let all = parameters(types, function);
+    let plain = all.iter().all(|parameter| parameter.words == 1);
+    (plain && all.len() == function.proto.parameters().len()).then_some(all.len())
 }
 
 fn entry_fields(types: &Btf, function: &Function<'_>) -> Vec<EventField> {

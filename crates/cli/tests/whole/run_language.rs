@@ -321,6 +321,18 @@ fn declared_maps_hold_what_their_kind_can_hold() {
 }
 
 #[test]
+fn results_of_unsigned_numbers_have_no_sign() {
+    needs_tracing!();
+    let program = "begin { $x = (uint32)4294967295; $y = (uint16)2; print($x * $x); print($x * $x > 0); print($y - $x); print($x << 32); print(-1 * $y); exit(); }";
+    assert_eq!(
+        printed(program),
+        "18446744065119617025\ntrue\n-4294967293\n18446744069414584320\n-2"
+    );
+    let hint = "take one of its members: .count, .average, .total";
+    run("begin { @s = stats(4); if (@s == 1) { print(1); } }").fails(2, &["a record of 3", hint]);
+}
+
+#[test]
 fn types_and_addresses_have_names() {
     needs_tracing!();
     assert_eq!(

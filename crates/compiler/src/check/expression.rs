@@ -149,12 +149,11 @@ impl Checker<'_> {
         let message = format!("an integer is wanted here, not {}", self.describe(&value.ty));
         let hint = match &value.ty {
             Type::CharArray { .. } => {
-                Some("a number stands without quotes, and a string cannot be calculated with")
+                Some("a number stands without quotes, and a string cannot be calculated with".to_owned())
             }
-            Type::Tuple(_) => Some("take one of its members: .0, .1 or by name"),
-            _ => None,
+            other => Self::hint_of_parts(other),
         };
-        let found = Diagnostic::error(expr.span, message).maybe_hint(hint.map(str::to_owned));
+        let found = Diagnostic::error(expr.span, message).maybe_hint(hint);
         Err(self.report(found))
     }
 

@@ -1,7 +1,7 @@
 //! Operators: arithmetic in 64 bits, comparison, logic, pointer arithmetic; constants are folded.
 //!
-//! Signedness is C's after everything is widened to 64 bits: unsigned if either operand is an unsigned integer of 8 bytes
-//! or an address, else signed (every smaller integer fits).
+//! Comparisons have C's signedness after everything is widened to 64 bits: unsigned if either operand is an unsigned integer of 8 bytes or an address, else signed
+//! (every smaller integer fits). Results are bpftrace's: unsigned where all operands are, whatever their width; differences are signed.
 
 use super::checker::{Checked, Checker, Reported};
 use super::fold;
@@ -161,6 +161,7 @@ impl Checker<'_> {
             // As in bpftrace: a right shift is logical and unsigned, and a left shift of known numbers has no sign.
             BinaryOp::ShiftRight => Type::U64,
             BinaryOp::ShiftLeft if is_natural(left) && right.constant().is_some() => Type::U64,
+            BinaryOp::ShiftLeft if is_unsigned(left) => Type::U64,
             BinaryOp::ShiftLeft => common(left, left),
             // As in bpftrace a difference is signed, also of unsigned numbers.
             BinaryOp::Subtract => Type::I64,
@@ -168,6 +169,9 @@ impl Checker<'_> {
             BinaryOp::Divide | BinaryOp::Modulo if [left, right].iter().any(|side| side.ty == Type::U64) => {
                 Type::U64
             }
+            // As in bpftrace what comes of unsigned numbers has no sign, whatever their width.
+            _ if is_unsigned(left) && (is_unsigned(right) || is_natural(right)) => Type::U64,
+            _ if is_unsigned(right) && is_natural(left) => Type::U64,
             _ => common(left, right),
         }
     }
@@ -359,6 +363,11 @@ impl Checker<'_> {
         let hint = (is_address(left) && right.ty.is_string() || is_address(right) && left.ty.is_string())
             .then(|| "read the string at an address with str()".to_owned());
         let hint = hint.or_else(|| beside(left, right).or_else(|| beside(right, left)));
+        let hint = hint.or_else(|| match (&left.ty, &right.ty) {
+            (Type::Tuple(_), Type::Tuple(_)) => None,
+            (Type::Tuple(_), _) => Self::hint_of_parts(&left.ty),
+            _ => Self::hint_of_parts(&right.ty),
+        });
         let message = format!("{l} cannot be compared with {r}");
         self.report(Diagnostic::error(span, message).maybe_hint(hint))
     }
@@ -528,6 +537,14 @@ fn literal_value(expr: &Expr) -> Option<i128> {
         true => value.cast_signed().into(),
         false => value.into(),
     })
+}
+
+/// Whether its type has no sign; a name for a number says nothing of that.
+fn is_unsigned(expr: &Expr) -> bool {
+    match &expr.ty {
+        Type::Integer { signed, show, .. } => !signed && !matches!(show, Show::Names(_)),
+        _ => false,
+    }
 }
 
 /// Whether it is a number that is known and not negative.

@@ -173,6 +173,7 @@ fn context(name: &str, program: ProgramKind, types: &Types) -> Context {
         selector: None,
         members: [].into(),
         fields: vec![],
+        parameters: None,
         arguments: vec![],
         return_value: None,
         registers: vec![],

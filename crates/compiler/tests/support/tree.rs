@@ -199,6 +199,7 @@ pub fn context() -> Context {
         members: [].into(),
         fields: Vec::new(),
         arguments: Vec::new(),
+        parameters: None,
         return_value: None,
         registers: Vec::new(),
         remarks: Vec::new(),

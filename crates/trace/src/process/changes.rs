@@ -21,7 +21,7 @@ struct Thread {
     noted_ns: u64,
     /// Whether a change lies between two records, neither of which is its own.
     between: bool,
-    /// Whether the record of a change told the last of them.
+    /// Whether the last of them is of the record of a change.
     is_exact: bool,
 }
 

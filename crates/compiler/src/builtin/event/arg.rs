@@ -1,9 +1,11 @@
 //! `arg0`, `arg1`, …
 
 use crate::builtin::row::{Builtin, BuiltinKind};
+use crate::check::checker::Checker;
 use crate::check::tree::Type;
 use crate::check::value::constant;
 use crate::context::{EventField, Source, ValueType};
+use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::Base;
 
@@ -21,6 +23,7 @@ pub(crate) static ARG: Builtin = Builtin {
             .get(3..)
             .and_then(|digits| digits.parse::<usize>().ok());
         if let Some(source) = number.and_then(|n| context.arguments.get(n)) {
+            beyond(checker, usage.name, number.unwrap_or_default(), usage.span);
             // The note of a USDT probe says of each argument whether it is signed.
             let field = context.fields.iter().find(|field| field.name == usage.name);
             let signed =
@@ -53,7 +56,7 @@ pub(crate) static ARG: Builtin = Builtin {
                 let fields = context.fields.iter().filter(|field| field.recorded);
                 let fields: Vec<String> = fields.map(|field| format!("args.{}", field.name)).collect();
                 let hint = match fields.as_slice() {
-                    [] => None,
+                    [] => Some("events with arguments are functions and probes of programs (kprobe, uprobe, usdt) and raw tracepoints".to_owned()),
                     [one] => Some(format!("its field has a name: {one}")),
                     several => Some(format!("its fields have names: {}", several.join(", "))),
                 };
@@ -76,3 +79,72 @@ pub(crate) static ARG: Builtin = Builtin {
         Err(checker.report(Diagnostic::error(usage.span, message).maybe_hint(hint)))
     }),
 };
+
+/// Warns of an argument behind the last parameter of a function whose parameters are known.
+fn beyond(checker: &mut Checker<'_>, name: &str, number: usize, span: Span) {
+    let context = checker.context;
+    let Some(count) = context.parameters.filter(|count| number >= *count) else {
+        return;
+    };
+    let function = context.function.as_deref().unwrap_or("the function");
+    let (message, hint) = match count {
+        0 => (
+            format!("{function} has no parameters: {name} is what its register happens to hold"),
+            None,
+        ),
+        1 => (
+            format!("{function} has one parameter: {name} is what its register happens to hold"),
+            Some("it is arg0".to_owned()),
+        ),
+        count => (
+            format!("{function} has {count} parameters: {name} is what its register happens to hold"),
+            Some(format!("they are arg0 to arg{}", count - 1)),
+        ),
+    };
+    checker.report(Diagnostic::warning(span, message).maybe_hint(hint));
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::check;
+    use crate::check::globals::Globals;
+    use crate::context::{Context, ProgramKind, Source};
+    use crate::lang::parse_events;
+
+    #[test]
+    fn arguments_behind_the_last_parameter_are_warned_about() {
+        let source = Source::Register { offset: 0 };
+        for (parameters, text, expected) in [
+            (Some(2), "{ print(arg1); }", ""),
+            (
+                Some(2),
+                "{ print(arg2); }",
+                "f has 2 parameters: arg2 is what its register happens to hold",
+            ),
+            (Some(1), "{ print(arg3); }", "f has one parameter: arg3"),
+            (Some(0), "{ print(arg0); }", "f has no parameters: arg0"),
+            (None, "{ print(arg5); }", ""),
+        ] {
+            let context = Context {
+                function: Some("f".to_owned()),
+                arguments: vec![source.clone(); 6],
+                parameters,
+                ..Context::new("kprobe:f", ProgramKind::Kprobe)
+            };
+            let (probe, found) = parse_events(&format!("kprobe:f {text}"));
+            assert!(found.is_empty(), "{found:?}");
+            let mut globals = Globals {
+                infers_types: true,
+                ..Globals::default()
+            };
+            let (checked, found) = check(&probe, &context, true, &mut globals);
+            assert!(checked.is_some(), "{found:?}");
+            let words: Vec<&str> = found.iter().map(|found| found.message.as_str()).collect();
+            let words = words.join("; ");
+            assert!(
+                words.starts_with(expected) && words.is_empty() == expected.is_empty(),
+                "{text}: {words}"
+            );
+        }
+    }
+}

@@ -72,6 +72,19 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// What to write where one value is wanted, and there are several together.
+    pub(crate) fn hint_of_parts(ty: &Type) -> Option<String> {
+        let Type::Tuple(tuple) = ty else { return None };
+        let members = tuple.members.iter().enumerate();
+        let members: Vec<String> = members
+            .map(|(number, member)| match member.name.as_str() {
+                "" => format!(".{number}"),
+                name => format!(".{name}"),
+            })
+            .collect();
+        (!members.is_empty()).then(|| format!("take one of its members: {}", members.join(", ")))
+    }
+
     /// Two types that differ in words: in their full spelling where the short words are the same.
     pub(crate) fn told_apart(&self, one: &Type, other: &Type) -> (String, String) {
         let (short, shorter) = (self.describe(one), self.describe(other));
