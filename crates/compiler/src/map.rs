@@ -28,7 +28,10 @@ pub fn stacks_spec(map: &MapType) -> Option<MapSpec> {
 
 /// The BPF map of a map; all kinds of hash are preallocated, so that programs in interrupts can add keys.
 pub fn spec(map: &MapType) -> MapSpec {
-    let kind = match (map.keys.is_empty(), map.value.is_per_cpu()) {
+    let kind = match (
+        map.keys.is_empty(),
+        map.value.is_per_cpu() && !map.value.is_shared(),
+    ) {
         (true, true) => MapKind::PerCpuArray,
         (true, false) => MapKind::Array,
         (false, true) if map.evicts => MapKind::PerCpuLruHash,
@@ -49,13 +52,15 @@ pub fn spec(map: &MapType) -> MapSpec {
 /// `BPF_F_MMAPABLE`: user space reads generations and empties maps without a system call per word.
 const MMAPABLE: u32 = 1 << 10;
 
-/// The state map, external name [`state::MAP`]: one per session that has maps.
-pub fn state_spec() -> MapSpec {
+/// The state map, external name [`state::MAP`]: one per session that has maps, with zeroes for the largest value of these.
+pub fn state_spec<'m>(maps: impl IntoIterator<Item = &'m MapType>) -> MapSpec {
+    let with_keys = maps.into_iter().filter(|map| !map.keys.is_empty());
+    let largest = with_keys.map(|map| map.value.size()).max().unwrap_or_default();
     MapSpec {
         name: state::MAP.to_owned(),
         kind: MapKind::Array,
         key: 4,
-        value: state::SIZE,
+        value: state::ZEROES + largest.max(state::MAX_VALUE),
         entries: 1,
         flags: MMAPABLE,
     }

@@ -196,7 +196,7 @@ impl Replay {
         let mut maps = self.maps.iter();
         match name {
             output::MAP => return output::spec(),
-            state::MAP => return map::state_spec(),
+            state::MAP => return map::state_spec(&self.maps),
             _ => {}
         }
         if let Some(ty) = self.maps.iter().find(|ty| map::external_name(ty) == name) {

@@ -1,6 +1,7 @@
 //! Time series, and their pictures.
 
 use crate::sharing::{CPUS, Maps};
+use kestrel_compiler::check::globals::Globals;
 use kestrel_trace::aggregate;
 use kestrel_trace::symbol::Symbols;
 
@@ -91,4 +92,53 @@ hh:mm:ss.ms  |___________________________________________________|
         zero.contains("00:00:00.100000000 |                         *                         | 0\n"),
         "{zero}"
     );
+}
+
+/// More intervals than fit into a value on each CPU, without keys and with one: what the CPUs have together holds the same.
+#[test]
+fn long_time_series_hold_every_interval() {
+    for (map, name) in [("@", ""), ("@k[arg1]", "k")] {
+        for (how, expected) in [
+            ("", 2_i64),
+            (", \"sum\"", 3),
+            (", \"max\"", 2),
+            (", \"min\"", 1),
+            (", \"avg\"", 1),
+        ] {
+            let text = format!("{{ {map} = tseries((int64)arg2, 1us, 800{how}) }}");
+            let globals = Globals {
+                infers_types: true,
+                max_map_keys: Some(4096),
+                ..Globals::default()
+            };
+            let mut maps = Maps::with(&[&text], globals, |_, _| crate::kernel::kprobe());
+            // The first 100 intervals leave their places to the newest 100.
+            for number in 0..900_u64 {
+                maps.machine.environment.clock = number * 1000;
+                for (cpu, value) in [(0, 1), (1, 2)] {
+                    maps.run(0, cpu, &[0, 5, number % 100 * 10 + value]);
+                }
+            }
+            let snapshot = maps.snapshot(name).dated(0);
+            assert_eq!((snapshot.rows.len(), snapshot.lost), (1, 0), "{text}");
+            let json = aggregate::json(&snapshot, &Symbols::default());
+            let data = &json["data"][format!("@{name}")];
+            let points = data.as_array().or_else(|| data["5"].as_array());
+            let values: Vec<i64> = points
+                .unwrap()
+                .iter()
+                .map(|point| point["value"].as_i64().unwrap())
+                .collect();
+            let each = |number: u64| {
+                let tens = (number % 100 * 10) as i64;
+                if how.contains("sum") {
+                    2 * tens + expected
+                } else {
+                    tens + expected
+                }
+            };
+            let wanted: Vec<i64> = (100..900).map(each).collect();
+            assert_eq!(values, wanted, "{text}");
+        }
+    }
 }

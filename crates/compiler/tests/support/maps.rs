@@ -166,7 +166,7 @@ impl Maps {
         self.names.push(name.clone());
         let known = self.globals.maps.iter().find(|m| map::external_name(m) == *name);
         let spec = match (name.as_str(), known) {
-            (state::MAP, _) => map::state_spec(),
+            (state::MAP, _) => map::state_spec(&self.globals.maps),
             (bump::MAP, _) => MapSpec {
                 name: name.clone(),
                 kind: MapKind::Array,
@@ -208,7 +208,8 @@ impl Maps {
     pub(crate) fn snapshot(&self, name: &str) -> Snapshot {
         let ty = self.globals.map(name).expect("a map of that name");
         let map = self.at(&map::external_name(ty)).expect("a program uses it");
-        let cpus = if ty.value.is_per_cpu() { CPUS } else { 1 };
+        let shared = !ty.value.is_per_cpu() || ty.value.is_shared();
+        let cpus = if shared { 1 } else { CPUS };
         let elements: Vec<(Vec<u8>, Vec<Vec<u8>>)> = self
             .machine
             .keys(map)

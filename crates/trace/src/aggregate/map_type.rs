@@ -114,9 +114,14 @@ impl ValueKind {
         }
     }
 
-    /// Whether each CPU has a value of its own.
+    /// Whether each CPU has a value of its own, as far as that is [small enough](Self::is_shared).
     pub fn is_per_cpu(&self) -> bool {
         matches!(self, Self::Aggregation(_))
+    }
+
+    /// Whether the CPUs have one value together although it is an aggregation, since it is too large for one on each (long time series).
+    pub fn is_shared(&self) -> bool {
+        self.is_per_cpu() && self.size() > state::MAX_VALUE
     }
 
     /// Whether zeroes may be a value that was stored, and do not say that none was.

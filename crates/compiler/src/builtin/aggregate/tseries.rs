@@ -12,7 +12,7 @@ use crate::ir::{AluOp, Bits, BlockId, Condition, Vreg, Width};
 use crate::lang::ast::ExprKind;
 use kestrel_bpf::helper;
 use kestrel_trace::aggregate::Aggregation;
-use kestrel_trace::aggregate::function::tseries::{self, COMBINES, Combine, MAX, WORDS};
+use kestrel_trace::aggregate::function::tseries::{self, COMBINES, Combine, MAX, MAX_PER_CPU, WORDS};
 
 pub(crate) static TSERIES: Builtin = Builtin {
     name: "tseries",
@@ -27,7 +27,13 @@ pub(crate) static TSERIES: Builtin = Builtin {
             };
             let value = checker.number(value);
             let interval = checker.whole(interval, 1..=i64::MAX, "the interval of a time series");
-            let count = checker.whole(count, 1..=MAX, "the number of intervals");
+            // The zeroes of a session's state map have one size, whatever tables come later.
+            let most = if checker.globals.infers_types {
+                MAX
+            } else {
+                MAX_PER_CPU
+            };
+            let count = checker.whole(count, 1..=most, "the number of intervals");
             let how = match how.first().map(|how| (&how.kind, how.span)) {
                 None => 0,
                 Some((ExprKind::String(word), span)) => {
@@ -132,7 +138,8 @@ fn lower(
     })
 }
 
-/// Gives the place to this interval, where an older one has it; a newer one keeps it, and the value is lost.
+/// Gives the place to this interval, where an older one has it; a newer one keeps it, and the value is lost. Interrupts may come between, and where the value is
+/// [shared](kestrel_trace::aggregate::ValueKind::is_shared) other CPUs, too: whoever exchanges the number takes away what the older interval had, and no more.
 fn begin(lower: &mut Lower<'_>, at: Vreg, number: Vreg, how: Combine, lost: BlockId) {
     let (old, there) = (lower.b.cold_block(), lower.b.block());
     let was = lower.b.load(Width::B8, at, 0);

@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// Generations of a map without keys that are kept apart, a power of two: those that were cleared are read a moment later.
 const GENERATIONS: u32 = 64;
 
+/// Most bytes of a map whose values are [shared](ValueKind::is_shared), where the program says nothing: as many as all the short series that one CPU may have.
+const SHARED_BYTES: u32 = 64 << 20;
+
 /// Kind of use of a map: reading or changing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::check) enum Usage {
@@ -256,8 +259,17 @@ impl Checker<'_> {
         let hidden = MapType::is_hidden_name(name);
         let declared = self.globals.declared.get(name).map(|map| map.entries);
         match declared.or(self.globals.max_map_keys) {
-            _ if keys.is_empty() && value.is_per_cpu() && self.globals.infers_types => GENERATIONS,
+            _ if keys.is_empty() && value.is_per_cpu() && self.globals.infers_types => {
+                let fitting = SHARED_BYTES / value.size().max(1);
+                match value.is_shared() {
+                    true => (1 << fitting.max(2).ilog2()).min(GENERATIONS),
+                    false => GENERATIONS,
+                }
+            }
             _ if keys.is_empty() => 1,
+            Some(most) if !hidden && value.is_shared() && declared.is_none() => {
+                most.clamp(1, (SHARED_BYTES / value.size().max(1)).max(1))
+            }
             Some(most) if !hidden => most.max(1),
             _ => MapType::fitting_entries(value.size()),
         }

@@ -66,7 +66,7 @@ impl Maps {
                 continue;
             }
             if self.state.is_none() {
-                self.state = Some(Arc::new(State::open(make(&map::state_spec())?)?));
+                self.state = Some(Arc::new(State::open(make(&map::state_spec(types))?)?));
             }
             if let Some(spec) = map::stacks_spec(ty) {
                 self.stacks.push((ty.name.clone(), make(&spec)?));

@@ -27,8 +27,10 @@ pub const COMBINES: &[(&str, Combine)] = &[
 ];
 /// Words of an interval.
 pub const WORDS: u32 = 3;
-/// Most intervals: what a value of a map has room for.
-pub const MAX: i64 = (crate::aggregate::state::MAX_VALUE as i64 / 8 - 1) / WORDS as i64;
+/// Most intervals of which each CPU has its own: what the kernel lets one value on a CPU have.
+pub const MAX_PER_CPU: i64 = (crate::aggregate::state::MAX_VALUE as i64 / 8 - 1) / WORDS as i64;
+/// Most intervals: the kernel makes no value of more than 4 MiB.
+pub const MAX: i64 = 170_000;
 
 /// Columns between the borders of the picture.
 const WIDTH: i128 = 52;
