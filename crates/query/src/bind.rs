@@ -5,7 +5,9 @@ use crate::context::{STRIDE, of};
 use crate::words::{NoMeaning, resolve};
 use kestrel_compiler::check::check;
 use kestrel_compiler::check::globals::Globals;
-use kestrel_compiler::check::tree::{Access, CheckedProbe, Expr, ExprKind, Intrinsic, StatementKind};
+use kestrel_compiler::check::tree::{
+    Access, CheckedProbe, Expr, ExprKind, Intrinsic, Statement, StatementKind, VariableId,
+};
 use kestrel_compiler::ir::{Helper, helper};
 use kestrel_compiler::lang::ast;
 use kestrel_compiler::lang::diag::{Diagnostic, Severity};
@@ -115,8 +117,31 @@ fn boxed(expr: &Expr) -> Result<Box<Number>, NoMeaning> {
 
 /// A scalar of the checked tree.
 fn number(expr: &Expr) -> Result<Number, NoMeaning> {
+    number_behind(None, expr)
+}
+
+/// A chain of operators: the checker keeps what each piece comes to in a variable, with which the next begins.
+fn chain(statements: &[Statement], value: &Expr) -> Result<Number, NoMeaning> {
+    let mut before = None;
+    let mut pieces = Vec::new();
+    for statement in statements {
+        let StatementKind::Set { variable, value } = &statement.kind else {
+            return Err(refused(statement.span, "this"));
+        };
+        pieces.push(number_behind(before, value)?);
+        before = Some(*variable);
+    }
+    let value = Box::new(number_behind(before, value)?);
+    Ok(Number::Chain { pieces, value })
+}
+
+/// A scalar, behind the piece of a chain that this variable has.
+fn number_behind(piece: Option<VariableId>, expr: &Expr) -> Result<Number, NoMeaning> {
     let no = |what: &str| Err(refused(expr.span, what));
+    let boxed = |expr: &Expr| number_behind(piece, expr).map(Box::new);
     Ok(match &expr.kind {
+        ExprKind::Variable(variable) if piece == Some(*variable) => Number::Piece,
+        ExprKind::Sequence { statements, value } => chain(statements, value)?,
         ExprKind::Constant(value) => Number::Constant(*value),
         ExprKind::Load {
             address,

@@ -50,6 +50,10 @@ pub(crate) enum Number {
         bits: u8,
         signed: bool,
     },
+    /// What the piece of a chain before this one comes to.
+    Piece,
+    /// A chain of operators in pieces, each with the one before as its first operand: as one tree it would be too deep.
+    Chain { pieces: Vec<Number>, value: Box<Number> },
     /// An operator with one operand.
     Unary(UnaryOp, Box<Number>),
     /// Arithmetic.
@@ -126,8 +130,20 @@ pub(crate) enum Text {
 impl Number {
     /// The value for a record; a field that the record is too short for is 0.
     pub(crate) fn value(&self, of: &Subject<'_>) -> u64 {
+        self.value_behind(0, of)
+    }
+
+    /// The value behind a piece of a chain.
+    fn value_behind(&self, piece: u64, of: &Subject<'_>) -> u64 {
         match self {
             Self::Constant(value) => *value,
+            Self::Piece => piece,
+            Self::Chain { pieces, value } => {
+                let before = pieces
+                    .iter()
+                    .fold(0, |before, piece| piece.value_behind(before, of));
+                value.value_behind(before, of)
+            }
             Self::Header(header) => header.value(of),
             Self::Field {
                 field,
@@ -143,11 +159,11 @@ impl Number {
                 bits,
                 signed,
             } => {
-                let value = value.value(of) >> shift.min(&63);
+                let value = value.value_behind(piece, of) >> shift.min(&63);
                 bit_field(value, *bits, *signed)
             }
             Self::Unary(op, value) => {
-                let value = value.value(of);
+                let value = value.value_behind(piece, of);
                 match op {
                     UnaryOp::Negate => value.wrapping_neg(),
                     UnaryOp::BitNot => !value,
@@ -159,30 +175,40 @@ impl Number {
                 signed,
                 left,
                 right,
-            } => binary(*op, *signed, left.value(of), right.value(of)),
+            } => binary(
+                *op,
+                *signed,
+                left.value_behind(piece, of),
+                right.value_behind(piece, of),
+            ),
             Self::Compare {
                 op,
                 signed,
                 left,
                 right,
-            } => u64::from(compare(*op, *signed, left.value(of), right.value(of))),
+            } => u64::from(compare(
+                *op,
+                *signed,
+                left.value_behind(piece, of),
+                right.value_behind(piece, of),
+            )),
             Self::Logic { and, left, right } => {
-                let decided = (left.value(of) != 0) != *and;
+                let decided = (left.value_behind(piece, of) != 0) != *and;
                 u64::from(match decided {
                     true => !*and,
-                    false => right.value(of) != 0,
+                    false => right.value_behind(piece, of) != 0,
                 })
             }
             Self::Ternary {
                 condition,
                 then,
                 otherwise,
-            } => match (condition.value(of), then) {
-                (0, _) => otherwise.value(of),
-                (_, Some(then)) => then.value(of),
+            } => match (condition.value_behind(piece, of), then) {
+                (0, _) => otherwise.value_behind(piece, of),
+                (_, Some(then)) => then.value_behind(piece, of),
                 (value, None) => value,
             },
-            Self::Convert { value, size, signed } => extend(value.value(of), *size, *signed),
+            Self::Convert { value, size, signed } => extend(value.value_behind(piece, of), *size, *signed),
             Self::TextEqual {
                 left,
                 right,
@@ -211,7 +237,10 @@ impl Number {
     /// Whether the value depends on nothing but the event, the thread and its name, and the CPU.
     pub(crate) fn is_thread_constant(&self) -> bool {
         match self {
-            Self::Constant(_) => true,
+            Self::Constant(_) | Self::Piece => true,
+            Self::Chain { pieces, value } => {
+                pieces.iter().all(Self::is_thread_constant) && value.is_thread_constant()
+            }
             Self::Header(header) => *header != Header::Time,
             Self::Field { .. } => false,
             Self::BitField { value, .. } | Self::Unary(_, value) | Self::Convert { value, .. } => {

@@ -127,16 +127,46 @@ fn worlds() -> impl Strategy<Value = World> {
     })
 }
 
-/// Numbers as people write them.
-fn expressions() -> impl Strategy<Value = String> {
-    let leaf = prop_oneof![
+/// Words that stand for a number.
+fn leaves() -> impl Strategy<Value = String> + Clone {
+    prop_oneof![
         4 => prop::sample::select(NUMBERS.to_vec()).prop_map(|(name, ..)| name.to_owned()),
         2 => (0..100u32).prop_map(|number| number.to_string()),
         1 => any::<u32>().prop_map(|number| format!("{number:#x}")),
         1 => Just("pid".to_owned()),
         1 => Just("tid".to_owned()),
+    ]
+}
+
+/// More operators without parentheses than one tree may have; an operand may be a shorter chain.
+fn chains() -> impl Strategy<Value = String> {
+    let ops = vec![
+        "+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", "==", "<", "&&", "||",
     ];
-    leaf.prop_recursive(5, 40, 3, |inner| {
+    let some = || {
+        prop_oneof![
+            Just(ops.clone()),
+            Just(vec!["+"]),
+            Just(vec!["+", "-", "*"]),
+            Just(vec!["==", "||"])
+        ]
+    };
+    let chain = |ops: Vec<&'static str>, least: usize, most: usize| {
+        let link = (prop::sample::select(ops), leaves()).prop_map(|(op, leaf)| format!(" {op} {leaf}"));
+        let links = prop::collection::vec(link, least..most);
+        (leaves(), links).prop_map(|(first, links)| first + &links.concat())
+    };
+    let whole = some().prop_flat_map(move |ops| chain(ops, 95, 330));
+    let inner = some().prop_flat_map(move |ops| chain(ops, 3, 12));
+    (whole, inner, any::<bool>()).prop_map(|(whole, inner, nested)| match nested {
+        true => whole.replacen("pid", &format!("({inner})"), 2),
+        false => whole,
+    })
+}
+
+/// Numbers as people write them.
+fn expressions() -> impl Strategy<Value = String> {
+    leaves().prop_recursive(5, 40, 3, |inner| {
         let numeric = vec!["+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"];
         let truth = vec!["==", "!=", "<", "<=", ">", ">=", "&&", "||"];
         let two = (inner.clone(), prop::sample::select([numeric, truth].concat()), inner.clone());
@@ -203,6 +233,25 @@ fn kept(value: i64, expected: u64) -> bool {
         let signed = |value: u64| value & mask == value || !value & !mask == 0;
         value & mask == expected & mask && (*mask == u64::MAX || signed(expected))
     })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn a_long_chain_is_what_generated_code_records(text in chains(), world in worlds()) {
+        let event = event();
+        let bytes = world.record(&event);
+        let measured = Measure::new(&text, [&event]);
+        let Some(expected) = recorded(&text, &world) else {
+            prop_assert!(measured.is_err(), "{}: taken, but not by the compiler", text);
+            return Ok(());
+        };
+        let measure = measured.map_err(|error| TestCaseError::fail(format!("{text}: {error}")))?;
+        let record = Record { time_ns: 0, cpu: 0, pid: 1200, tid: 1234, event: &event, bytes: &bytes, unwound: None, rest: &[] };
+        let value = measure.value(&record, &Background::default()).unwrap();
+        prop_assert!(kept(value, expected), "{}: {:#x}, recorded {:#x}", text, value, expected);
+    }
 }
 
 proptest! {
