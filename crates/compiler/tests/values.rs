@@ -411,3 +411,30 @@ fn addresses_of_cards_are_made_of_any_six_bytes() {
         );
     }
 }
+
+/// As in bpftrace: shown at the width of its operand, calculated with as the signed number that it is.
+#[test]
+fn bits_turned_round_are_calculated_with_by_their_sign() {
+    for value in ["$x", "(int8)7", "@m"] {
+        let made = once(
+            &format!(
+                "{{ @m = (int8)7; $x = (int8)7; $y = ~{value}; @ = (~{value}, $y, ~~{value}, ~{value} == -8, -8 == ~{value}, ~{value} > 0, ~{value} * 2, (int64)~{value}, (uint16)~{value}, -~{value}) }}"
+            ),
+            &[""],
+        );
+        let shown = "248, 248, 7, true, true, false, -16, -8, 65528, 8";
+        assert_eq!(made, format!("@: ({shown})\n"), "{value}");
+    }
+    assert_eq!(
+        once("{ $x = (int32)7; @ = min(~$x); @s = sum(~$x) }", &["", "s"]),
+        "@: -8\n@s: -8\n"
+    );
+    // Those of unsigned operands have none.
+    assert_eq!(
+        once(
+            "{ $x = (uint8)7; @ = (~$x, ~$x == 248, ~$x > 0, ~$x * 2) }",
+            &[""]
+        ),
+        "@: (248, true, true, 496)\n"
+    );
+}

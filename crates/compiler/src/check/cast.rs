@@ -50,7 +50,7 @@ impl Checker<'_> {
 
     /// Checks a cast, `(TYPE)value`.
     pub(super) fn cast(&mut self, ty: &TypeName, operand: &ast::Expr, span: Span) -> Checked<Expr> {
-        let value = self.expression(operand);
+        let value = self.operand(operand);
         let ty_written = match (ty.plain(), &value) {
             // The array has as many elements as the value has bytes for.
             (Some((0, arrays)), Ok(value)) if arrays == [None] => self.array_over(ty, value),

@@ -142,7 +142,7 @@ impl Checker<'_> {
 
     /// An expression whose value is one register.
     pub(crate) fn scalar(&mut self, expr: &ast::Expr) -> Checked<Expr> {
-        let value = self.expression(expr)?;
+        let value = self.operand(expr)?;
         if value.ty.is_scalar() {
             return Ok(value);
         }

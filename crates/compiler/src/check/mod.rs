@@ -8,6 +8,7 @@
 //! | `each` | loops that a helper makes: over maps, over many numbers, by a condition |
 //! | `expression` | every kind of expression, sent on to the rooms below |
 //! | `operator` | arithmetic, comparison, logic, with constants folded |
+//! | `complement` | `~`, which has two widths |
 //! | `walk` | members, indices, dereferences: chains of loads |
 //! | `name` | bare words and `args`: built-ins, event fields, enumerators |
 //! | `number_name` | names of errors, signals and system calls as strings |
@@ -33,6 +34,7 @@ mod cast;
 mod chain;
 pub(crate) mod checker;
 mod compare;
+mod complement;
 mod control;
 mod declared;
 mod each;

@@ -69,7 +69,7 @@ impl Checker<'_> {
                 if let Some(compared) = self.compare_event(op, left, right, span) {
                     return compared;
                 }
-                let (l, r) = (self.expression(left), self.expression(right));
+                let (l, r) = (self.operand(left), self.operand(right));
                 self.compare(op, l?, r?, span)
             }
             Meaning::Logic(and) => {
@@ -455,11 +455,7 @@ impl Checker<'_> {
             }
             ast::UnaryOp::Not => UnaryOp::Not,
             ast::UnaryOp::Negate => UnaryOp::Negate,
-            ast::UnaryOp::BitNot => UnaryOp::BitNot,
-        };
-        let stored = match self.stored_in(value) {
-            Some(Type::Integer { size, .. }) => Some(size),
-            _ => None,
+            ast::UnaryOp::BitNot => return self.complement(value, span),
         };
         let value = if op == UnaryOp::Not {
             if let ast::ExprKind::String(_) = value.kind
@@ -475,32 +471,19 @@ impl Checker<'_> {
         };
         let ty = match op {
             UnaryOp::Not => Type::Bool,
-            UnaryOp::Negate | UnaryOp::BitNot => common(&value, &value),
+            _ => common(&value, &value),
         };
-        // The result has the width of a narrow unsigned operand, as in bpftrace; of all bits turned round also that of a signed one.
-        let narrow = self.globals.infers_types && op == UnaryOp::BitNot;
+        // The result has the width of a narrow unsigned operand, as in bpftrace.
         let width = match (&value.ty, op, value.constant()) {
-            (Type::Integer { .. }, _, Some(_)) if narrow && value.ty.is_signed() && is_literal(&value) => {
-                Some(Type::U64)
-            }
-            (Type::Integer { size, .. }, ..) if narrow && *size < 8 => Some(Type::integer(*size, false)),
-            (Type::Integer { .. }, ..) if narrow && matches!(stored, Some(1 | 2 | 4)) => {
-                stored.map(|size| Type::integer(size, false))
-            }
             (
                 Type::Integer {
                     size, signed: false, ..
                 },
                 UnaryOp::Negate,
-                Some(_),
-            ) if self.globals.infers_types && *size < 8 => Some(Type::integer(*size, false)),
-            (
-                Type::Integer {
-                    size, signed: false, ..
-                },
-                UnaryOp::Negate | UnaryOp::BitNot,
-                None,
-            ) if *size < 8 => Some(Type::integer(*size, false)),
+                known,
+            ) if *size < 8 && (known.is_none() || self.globals.infers_types) => {
+                Some(Type::integer(*size, false))
+            }
             _ => None,
         };
         let known = literal_value(&value).filter(|_| op == UnaryOp::Negate && width.is_none());
