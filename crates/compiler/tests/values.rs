@@ -438,3 +438,41 @@ fn bits_turned_round_are_calculated_with_by_their_sign() {
         "@: (248, true, true, 496)\n"
     );
 }
+
+#[test]
+fn a_variable_that_a_loop_declares_is_empty_at_each_turn() {
+    let loops = ["for ($i : 0..3)", "$i = -1; while ($i++ < 2)"];
+    for (declared, shown) in [
+        ("let $x; if ($i == 1) { $x = 7; } @[$i] = $x;", ["0", "7", "0"]),
+        ("let $x; $x += $i; @[$i] = $x;", ["0", "1", "2"]),
+        (
+            "let $x; if ($i == 1) { $x = \"abc\"; } @[$i] = $x == \"\" ? 0 : 7;",
+            ["0", "7", "0"],
+        ),
+        (
+            "let $x; if ($i == 1) { $x = (7, \"a\"); } @[$i] = $x.0;",
+            ["0", "7", "0"],
+        ),
+        (
+            "let $x; if ($i == 1) { $x = true; } @[$i] = $x ? 7 : 0;",
+            ["0", "7", "0"],
+        ),
+    ] {
+        for around in loops {
+            let shown: String = (0..)
+                .zip(shown)
+                .map(|(at, value)| format!("@[{at}]: {value}\n"))
+                .collect();
+            let mut made = once(&format!("{{ {around} {{ {declared} }} }}"), &[""]);
+            let mut lines: Vec<&str> = made.lines().collect();
+            lines.sort_unstable();
+            made = lines.join("\n") + "\n";
+            assert_eq!(made, shown, "{around} {declared}");
+        }
+    }
+    // What stands outside of the loop keeps its value.
+    assert_eq!(
+        once("{ let $x; for ($i : 0..3) { $x += $i; } @ = $x; }", &[""]),
+        "@: 3\n"
+    );
+}

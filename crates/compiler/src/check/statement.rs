@@ -474,7 +474,7 @@ impl Checker<'_> {
             (None, None) => {
                 let id = self.new_variable(&name.node, Type::I64, name.span);
                 self.undecided.push(id);
-                return Ok(StatementKind::Block(Vec::new()));
+                return Ok(self.emptied(id, name.span));
             }
         };
         let id = self.new_variable(&name.node, ty, name.span);
@@ -484,6 +484,16 @@ impl Checker<'_> {
                 self.set(id, value)
             }
             None => Ok(StatementKind::Block(Vec::new())),
+        }
+    }
+
+    /// Empties a variable at each turn of a loop that declares it; outside of loops it is empty already.
+    fn emptied(&mut self, variable: VariableId, span: Span) -> StatementKind {
+        let ty = self.variable_type(variable);
+        let value = self.nothing(&ty, span).filter(|_| self.is_in_loop());
+        match value.and_then(|value| self.fitted_to(value, &ty)) {
+            Some(value) => StatementKind::Set { variable, value },
+            None => StatementKind::Block(Vec::new()),
         }
     }
 
