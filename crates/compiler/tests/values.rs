@@ -476,3 +476,30 @@ fn a_variable_that_a_loop_declares_is_empty_at_each_turn() {
         "@: 3\n"
     );
 }
+
+#[test]
+fn aggregations_of_signed_and_unsigned_values_are_signed() {
+    for functions in [["(uint64)5", "(int64)-7"], ["(int64)-7", "(uint64)5"]] {
+        let add = |to: &str, value: &str| {
+            format!(
+                "@max = max({value}); @min = min({value}); @sum = sum({value}); @avg = avg({value}); @stats = stats({value}); @{to} = 1;"
+            )
+        };
+        let [one, other] = functions.map(|value| add("done", value));
+        let shown =
+            "@max: 5\n@min: -7\n@sum: -2\n@avg: -1\n@stats: { .count = 2, .average = -1, .total = -2 }\n";
+        let maps = ["max", "min", "sum", "avg", "stats"];
+        assert_eq!(once(&format!("{{ {one} {other} }}"), &maps), shown);
+        // Handlers apart, also a reader before both.
+        let mut made = Maps::program(&[
+            "{ @r = (int64)@max }",
+            &format!("{{ {one} }}"),
+            &format!("{{ {other} }}"),
+        ]);
+        made.run(1, 0, &[]);
+        made.run(2, 1, &[]);
+        made.run(0, 0, &[]);
+        assert_eq!(maps.iter().map(|map| made.text(map)).collect::<String>(), shown);
+        assert_eq!(made.text("r"), "@r: 5\n");
+    }
+}

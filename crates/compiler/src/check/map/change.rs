@@ -31,8 +31,17 @@ impl Checker<'_> {
         if let (None, ast::ExprKind::Call { name: function, args }) = (op, &value.kind) {
             let usage = builtin::used(&function.node, function.span, Some(args), value.span);
             if let Some(aggregation) = builtin::aggregation(self, &usage) {
-                let PendingAggregation { aggregation, value } = aggregation?;
+                let PendingAggregation {
+                    mut aggregation,
+                    value,
+                } = aggregation?;
                 let shape = self.globals.shapes.maps.entry(name.to_owned()).or_default();
+                // Of signed and unsigned values the numbers are signed, whichever come first.
+                if let Some(Stored::Aggregation(known)) = &shape.value
+                    && known.agrees_with(&aggregation)
+                {
+                    aggregation.signed |= known.signed;
+                }
                 shape.value = Some(Stored::Aggregation(aggregation.clone()));
                 let kind = ValueKind::Aggregation(aggregation);
                 let place = self.map_place(name, &keys, Some(&kind), &kind, Usage::Writes, span)?;
