@@ -503,3 +503,33 @@ fn aggregations_of_signed_and_unsigned_values_are_signed() {
         assert_eq!(made.text("r"), "@r: 5\n");
     }
 }
+
+/// Also where the bits that come in at the top are zeroes, as in bpftrace: what is shifted says the sign.
+#[test]
+fn operators_that_change_nothing_keep_the_sign() {
+    for ty in ["int8", "int16", "int32", "int64"] {
+        let start = format!("$x = ({ty})-5; $zero = (uint8)arg1 - 2;");
+        for same in [
+            ">> 0", "<< 0", "+ 0", "- 0", "* 1", "/ 1", "| 0", "^ 0", "& -1", ">> $zero", "<< $zero",
+        ] {
+            assert_eq!(
+                once(
+                    &format!(
+                        "{{ {start} $y = $x {same}; @ = ($x {same}, $y, ($x {same}) < 0, (int64)$y); @m = min($y) }}"
+                    ),
+                    &["", "m"]
+                ),
+                "@: (-5, -5, true, -5)\n@m: -5\n",
+                "{ty} {same}"
+            );
+        }
+        assert_eq!(
+            once(&format!("{{ {start} @ = ($x >> 1, $x >> 1 < 0) }}"), &[""]),
+            "@: (9223372036854775805, false)\n"
+        );
+    }
+    assert_eq!(
+        once("{ $x = (uint64)-5; @ = ($x >> 0, $x >> 0 > 0, $x >> 1) }", &[""]),
+        "@: (18446744073709551611, true, 9223372036854775805)\n"
+    );
+}

@@ -135,6 +135,11 @@ impl Checker<'_> {
             return Ok(self.guarded_division(op, left, right, span));
         }
         let ty = Self::result_type(op, &left, &right);
+        if op == BinaryOp::ShiftRight {
+            // As in bpftrace: of signed numbers, too, zeroes come in at the top; only a shift by nothing leaves a sign.
+            let shifted = operation(op, Type::U64, left, right, span);
+            return Ok(Expr { ty, ..shifted });
+        }
         Ok(operation(op, ty, left, right, span))
     }
 
@@ -158,11 +163,10 @@ impl Checker<'_> {
     /// The type of arithmetic.
     fn result_type(op: BinaryOp, left: &Expr, right: &Expr) -> Type {
         match op {
-            // As in bpftrace: a right shift is logical and unsigned, and a left shift of known numbers has no sign.
-            BinaryOp::ShiftRight => Type::U64,
+            // As in bpftrace: a left shift of known numbers has no sign.
             BinaryOp::ShiftLeft if is_natural(left) && right.constant().is_some() => Type::U64,
-            BinaryOp::ShiftLeft if is_unsigned(left) => Type::U64,
-            BinaryOp::ShiftLeft => common(left, left),
+            BinaryOp::ShiftLeft | BinaryOp::ShiftRight if is_unsigned(left) => Type::U64,
+            BinaryOp::ShiftLeft | BinaryOp::ShiftRight => common(left, left),
             // As in bpftrace a difference is signed, also of unsigned numbers.
             BinaryOp::Subtract => Type::I64,
             // Unsigned where either is, as in C.
