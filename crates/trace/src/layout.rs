@@ -133,7 +133,7 @@ impl EventName {
     pub fn named_in_map<'n>(self, events: impl IntoIterator<Item = (i64, &'n str)>) -> FieldType {
         let names = events
             .into_iter()
-            .map(|(number, event)| (number, self.of(event).to_owned()));
+            .map(|(number, event)| (number, self.shown(event)));
         FieldType::Enumeration {
             size: 8,
             signed: false,

@@ -93,7 +93,7 @@ fn each_call_is_in_one_directory_of_many() {
         // Threads have their names in each: that of this program. A switch at the end leaves a directory without events.
         let last = counted.iter().rposition(|lines| *lines > 0).unwrap();
         let threads = place.run(&["report", &names[last], "--by", "comm"]).succeeds();
-        assert!(threads.out.contains("calls"), "{}", threads.out);
+        assert!(threads.out.contains("traced"), "{}", threads.out);
     }
 }
 
