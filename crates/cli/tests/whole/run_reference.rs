@@ -37,6 +37,12 @@ fn headers_are_sought_where_compilers_of_c_seek_them() {
 fn settings_stand_first_and_are_written_in_any_case() {
     needs_tracing!();
     run("config = { Max_Map_Keys = 2 } begin { @[1] = 1; exit(); }").succeeds();
+    let quoted = run(
+        "config = { max_strlen = \"8\"; print_maps_on_exit = \"false\" } begin { @ = 1; exit(); }",
+    );
+    assert!(!quoted.succeeds().out.contains("@: 1"));
+    run("config = { max_strlen = \"eight\" } begin { exit(); }")
+        .fails(2, &["Invalid value for max_strlen. Found: eight"]);
     for before in ["macro m() { 1 }", "let @a = hash(5);"] {
         run(&format!(
             "{before} config = {{ max_map_keys = 2 }} begin {{ exit(); }}"
@@ -218,4 +224,34 @@ fn tuples_that_are_computed_have_members() {
         printed("begin { $x = { $a = 5; (a = $a, b = \"q\") }.b; print($x); exit(); }"),
         "q"
     );
+}
+
+#[test]
+fn strings_that_are_chosen_are_strings_everywhere() {
+    needs_tracing!();
+    for (value, wanted) in [
+        ("strlen($c ? \"abc\" : \"de\")", "3"),
+        ("strstr(\"xabc\", $c ? \"abc\" : \"d\")", "1"),
+        ("strcontains($c ? \"abc\" : \"de\", \"b\")", "true"),
+        ("str_concat($c ? \"abc\" : \"de\", \"fg\")", "abcfg"),
+        ("str($c ? \"abc\" : \"de\", 2)", "a"),
+        ("buf($c ? \"abc\" : \"de\", 2)", "ab"),
+        ("(1, $c ? \"a|b\" : \"lit\", true)", "(1, a|b, true)"),
+        (
+            "(comm == ($c ? \"xyz\" : \"q\"), ($c ? \"abc\" : \"de\") == ($d ? \"abc\" : \"de\"))",
+            "(false, false)",
+        ),
+    ] {
+        let program = format!("begin {{ $c = pid > 0; $d = pid == 0; print({value}); print($d); exit(); }}");
+        assert_eq!(printed(&program), wanted, "{value}");
+    }
+    let json = WorkFolder::new().run(&[
+        "run",
+        "-q",
+        "-f",
+        "json",
+        "-e",
+        "begin { $c = pid > 0; print((1, $c ? \"a\" : \"b\")); exit(); }",
+    ]);
+    assert!(json.out.contains("[1,\"a\"]"), "{}", json.out);
 }

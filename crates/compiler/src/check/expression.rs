@@ -247,7 +247,10 @@ impl Checker<'_> {
         {
             return Ok(if known == 0 { otherwise } else { then.clone() });
         }
-        if let Some((ty, yes, no)) = named_choice(then.as_ref(), &otherwise) {
+        // In scripts it is a string as others are.
+        if !self.globals.infers_types
+            && let Some((ty, yes, no)) = named_choice(then.as_ref(), &otherwise)
+        {
             return self.choice(condition, Some(yes), no, ty, span);
         }
         let is_string = |side: &Expr| compare::ternary_side_size(side).is_some();

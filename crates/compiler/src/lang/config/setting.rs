@@ -322,7 +322,8 @@ impl Setting {
     }
 
     pub(super) fn set(&self, config: &mut Config, given: &SettingValue) -> Result<(), String> {
-        match (&self.kind, given) {
+        let unquoted = self.unquoted(given);
+        match (&self.kind, unquoted.as_ref().unwrap_or(given)) {
             (SettingKind::Nothing, _) => {}
             (SettingKind::Truth(part), SettingValue::Truth(value)) => *part(config) = *value,
             (SettingKind::Not(part), SettingValue::Truth(value)) => *part(config) = !value,
@@ -392,6 +393,24 @@ impl Setting {
             (_, SettingValue::String(text)) => return Err(self.wrong(text)),
         }
         Ok(())
+    }
+
+    /// A number or bool in quotes, where the setting is one: `max_strlen = "64"`.
+    fn unquoted(&self, given: &SettingValue) -> Option<SettingValue> {
+        let SettingValue::String(text) = given else {
+            return None;
+        };
+        match self.kind {
+            SettingKind::Truth(_)
+            | SettingKind::Not(_)
+            | SettingKind::Number { .. }
+            | SettingKind::MaybeNumber { .. } => match text.as_str() {
+                "true" => Some(SettingValue::Truth(true)),
+                "false" => Some(SettingValue::Truth(false)),
+                text => text.parse().ok().map(SettingValue::Number),
+            },
+            _ => None,
+        }
     }
 
     /// Value of the setting; `None` for one that has no effect.
