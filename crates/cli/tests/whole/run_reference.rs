@@ -37,9 +37,8 @@ fn headers_are_sought_where_compilers_of_c_seek_them() {
 fn settings_stand_first_and_are_written_in_any_case() {
     needs_tracing!();
     run("config = { Max_Map_Keys = 2 } begin { @[1] = 1; exit(); }").succeeds();
-    let quoted = run(
-        "config = { max_strlen = \"8\"; print_maps_on_exit = \"false\" } begin { @ = 1; exit(); }",
-    );
+    let quoted =
+        run("config = { max_strlen = \"8\"; print_maps_on_exit = \"false\" } begin { @ = 1; exit(); }");
     assert!(!quoted.succeeds().out.contains("@: 1"));
     run("config = { max_strlen = \"eight\" } begin { exit(); }")
         .fails(2, &["Invalid value for max_strlen. Found: eight"]);
@@ -254,4 +253,17 @@ fn strings_that_are_chosen_are_strings_everywhere() {
         "begin { $c = pid > 0; print((1, $c ? \"a\" : \"b\")); exit(); }",
     ]);
     assert!(json.out.contains("[1,\"a\"]"), "{}", json.out);
+}
+
+/// A variable that is declared without a type has that of what is stored in it, in a branch, too, before a map takes it.
+#[test]
+fn declared_variables_take_the_type_of_what_a_branch_stores() {
+    needs_tracing!();
+    let run = run(
+        "begin { for ($i : 0..3) { let $x; if ($i == 1) { $x = \"abc\"; } @[$i] = $x; } let $y; if (pid > 0) { $y = (1, true); } @t = $y; exit(); }",
+    );
+    let mut lines: Vec<String> = run.succeeds().out.lines().map(str::to_owned).collect();
+    lines.retain(|line| !line.is_empty());
+    lines.sort();
+    assert_eq!(lines, ["@[0]: ", "@[1]: abc", "@[2]: ", "@t: (1, true)"]);
 }

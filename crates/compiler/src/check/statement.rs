@@ -510,6 +510,11 @@ impl Checker<'_> {
                 self.undecided.remove(first);
                 let fits = joined.as_ref() == Some(&ty);
                 if !fits {
+                    // At once: the rest of this round must not take it for a number.
+                    let size = self.size_of(&held).unwrap_or(8);
+                    if let Some(kept) = self.variables.get_mut(variable.0 as usize) {
+                        (kept.ty, kept.size) = (held.clone(), size);
+                    }
                     self.widen_variable(variable, held);
                     return Ok(StatementKind::Block(Vec::new()));
                 }
