@@ -4,7 +4,7 @@
 //! forgotten there is caught here: every control character but the end of a line and a tab, and what turns the direction of text, is spelled out. The
 //! colours of Kestrel's own pass where colours are shown. In JSON such characters stand in strings only, and their spelling here is JSON's.
 
-use crate::style::colour;
+use crate::style::{colour, colour_of_messages};
 use kestrel_trace::print::escape::{colour_length, is_unsafe};
 use std::fmt::Arguments;
 use std::io::{self, IsTerminal as _, StderrLock, StdoutLock, Write};
@@ -45,7 +45,7 @@ pub(crate) fn shows_programs() -> bool {
 /// The standard error; what is written while it is held is shown later.
 pub(crate) fn err() -> Screen<Remarks> {
     let err = io::stderr();
-    let colours = colour(err.is_terminal());
+    let colours = colour_of_messages();
     Screen::new(Remarks(err.lock()), colours)
 }
 

@@ -8,6 +8,16 @@ pub(crate) fn colour(terminal: bool) -> bool {
     terminal && !is_dumb() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
+/// Whether messages on standard error have colour: `BPFTRACE_COLOR` says `always` or `never`, or else the terminal decides.
+pub(crate) fn colour_of_messages() -> bool {
+    let said = std::env::var("BPFTRACE_COLOR");
+    match said.as_deref() {
+        Ok("always") => true,
+        Ok("never") => false,
+        _ => colour(std::io::stderr().is_terminal()),
+    }
+}
+
 /// Whether terminals show escape sequences as they are: `TERM` is `dumb`, or not set.
 pub(crate) fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|kind| kind.is_empty() || kind == "dumb")
@@ -21,7 +31,7 @@ pub(crate) fn diagnostics(all: &[Diagnostic], source: &str) -> String {
 /// Formats diagnostics about a text of a file.
 pub(crate) fn diagnostics_in(file: &str, all: &[Diagnostic], source: &str) -> String {
     let style = Style {
-        colour: colour(std::io::stderr().is_terminal()),
+        colour: colour_of_messages(),
     };
     render(all, file, source, style).trim_end().to_owned()
 }
@@ -29,7 +39,7 @@ pub(crate) fn diagnostics_in(file: &str, all: &[Diagnostic], source: &str) -> St
 /// Formats diagnostics about a text as bpftrace does.
 pub(crate) fn diagnostics_as_bpftrace(file: &str, all: &[Diagnostic], source: &str) -> String {
     let style = Style {
-        colour: colour(std::io::stderr().is_terminal()),
+        colour: colour_of_messages(),
     };
     render_as_bpftrace(all, file, source, style).trim_end().to_owned()
 }

@@ -267,3 +267,14 @@ fn declared_variables_take_the_type_of_what_a_branch_stores() {
     lines.sort();
     assert_eq!(lines, ["@[0]: ", "@[1]: abc", "@[2]: ", "@t: (1, true)"]);
 }
+
+#[test]
+fn messages_have_colour_where_the_environment_says_so() {
+    let folder = WorkFolder::new();
+    let messages = |colour: &str| {
+        let mut command = folder.command(&["run", "-e", "begin { nothing(); }"]);
+        Answer::from(command.env("BPFTRACE_COLOR", colour).output().unwrap()).err
+    };
+    assert!(messages("always").contains("\x1b["), "{}", messages("always"));
+    assert!(!messages("never").contains("\x1b[") && !messages("auto").contains("\x1b["));
+}
