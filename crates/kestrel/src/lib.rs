@@ -38,6 +38,8 @@ pub mod language {
     pub use kestrel_compiler::builtin::names as builtin_names;
     pub use kestrel_compiler::failures::{DIVISION, ENDLESS, Failure, OUTSIDE};
     pub use kestrel_compiler::lang::ast::Span;
-    pub use kestrel_compiler::lang::diag::{Diagnostic, Style, nearest, render, render_as_bpftrace};
+    pub use kestrel_compiler::lang::diag::{
+        Diagnostic, Style, nearest, position, render, render_as_bpftrace,
+    };
     pub use kestrel_compiler::lang::{config, expand, format, number_of};
 }

@@ -278,3 +278,30 @@ fn messages_have_colour_where_the_environment_says_so() {
     assert!(messages("always").contains("\x1b["), "{}", messages("always"));
     assert!(!messages("never").contains("\x1b[") && !messages("auto").contains("\x1b["));
 }
+
+#[test]
+fn places_in_imported_files_have_their_names_and_lines() {
+    needs_tracing!();
+    let folder = WorkFolder::new();
+    fs::write(
+        folder.path().join("own.bt"),
+        "import \"more.bt\";\nimport \"wrong.bt\";\nbegin { errorf(\"own\"); exit(); }\n",
+    )
+    .unwrap();
+    fs::write(
+        folder.path().join("more.bt"),
+        "\nbegin { warnf(\"imported\"); }\n",
+    )
+    .unwrap();
+    fs::write(folder.path().join("wrong.bt"), "\n\nbegin { $x = ; }\n").unwrap();
+    folder
+        .run(&["run", "own.bt"])
+        .fails(2, &["wrong.bt:3:14: error: expected an expression"]);
+    fs::write(folder.path().join("wrong.bt"), "").unwrap();
+    let run = folder.run(&["run", "-q", "own.bt"]);
+    for words in ["more.bt:2:9-26: WARNING: imported", "own.bt:3:9-22: ERROR: own"] {
+        assert!(run.err.contains(words), "{words}: {}", run.err);
+    }
+    let json = folder.run(&["run", "-q", "-f", "json", "own.bt"]).out;
+    assert!(json.contains("more.bt\", \"line\": 2, \"col\": 9"), "{json}");
+}

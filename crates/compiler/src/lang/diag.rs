@@ -154,7 +154,7 @@ pub fn render(diagnostics: &[Diagnostic], name: &str, text: &str, style: Style) 
             continue;
         }
         let line = Line::at(text, diagnostic.span);
-        let place = format!("{name}:{}:{}:", line.number, line.column);
+        let place = format!("{}:{}:{}:", line.file.unwrap_or(name), line.number, line.column);
         let (place, word) = (
             style.paint(BOLD, &place),
             style.paint(colour, &format!("{word}:")),
@@ -216,6 +216,7 @@ pub fn render_as_bpftrace(diagnostics: &[Diagnostic], name: &str, text: &str, st
 /// Where a span is, as bpftrace names places: `FILE:LINE:COLUMN-COLUMN`, of several lines `FILE:LINE-LINE`.
 pub fn place(name: &str, text: &str, span: Span) -> String {
     let line = Line::at(text, span);
+    let name = line.file.unwrap_or(name);
     let end = floor(text, span.end as usize);
     let more = text[floor(text, span.start as usize).min(end)..end]
         .matches('\n')
@@ -229,8 +230,33 @@ pub fn place(name: &str, text: &str, span: Span) -> String {
     }
 }
 
+/// The file, line and column (in bytes, both from 1) where a span begins.
+pub fn position<'a>(name: &'a str, text: &'a str, span: Span) -> (&'a str, usize, usize) {
+    let line = Line::at(text, span);
+    (line.file.unwrap_or(name), line.number, line.start + 1)
+}
+
+/// Begins a line that names the file whose text follows: texts that a script takes in stand behind it, each behind such a line.
+pub(crate) const FILE: char = '\u{1d}';
+
+/// The file in which a place lies, if it is not the first, and where that file's text begins.
+fn file_at(text: &str, at: usize) -> (Option<&str>, usize) {
+    let Some(found) = text[..at].rfind(FILE) else {
+        return (None, 0);
+    };
+    let named = &text[found + FILE.len_utf8()..];
+    match named.split_once('\n') {
+        Some((name, _)) if text[..found].ends_with('\n') => {
+            (Some(name), found + FILE.len_utf8() + name.len() + 1)
+        }
+        _ => (None, 0),
+    }
+}
+
 /// The line of the source where a span begins.
 struct Line<'a> {
+    /// The file that it is of, if that is not the first of the text.
+    file: Option<&'a str>,
     /// Counted from 1.
     number: usize,
     /// In characters, counted from 1.
@@ -250,8 +276,10 @@ impl<'a> Line<'a> {
         let last = text[first..].find('\n').map_or(text.len(), |i| first + i);
         let line = text[first..last].trim_end_matches('\r');
         let start_in_line = (start - first).min(line.len());
+        let (file, file_start) = file_at(text, first);
         Self {
-            number: text[..first].matches('\n').count() + 1,
+            file,
+            number: text[file_start.min(first)..first].matches('\n').count() + 1,
             column: line[..start_in_line].chars().count() + 1,
             text: line,
             start: start_in_line,

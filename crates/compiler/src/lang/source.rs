@@ -32,7 +32,9 @@ impl Sources {
     /// Adds a text behind the others.
     pub fn add(&mut self, name: &str, text: &str) {
         if !self.files.is_empty() {
-            self.text.push('\n');
+            // By this line whoever shows a place in the text of all knows its file.
+            let name = name.replace('\n', " ");
+            self.text.push_str(&format!("\n{}{name}\n", diag::FILE));
         }
         let start = self.text.len();
         self.text.push_str(text);
@@ -97,11 +99,20 @@ mod tests {
     fn a_place_is_shown_in_its_own_text() {
         let mut all = Sources::new("main.bt", "import \"more\"");
         all.add("more.bt", "first\nsecond");
-        let span = Span { start: 20, end: 26 };
+        let start = all.text().find("second").unwrap() as u32;
+        let span = Span {
+            start,
+            end: start + 6,
+        };
         assert_eq!(all.file_of(span).map(|file| file.name.as_str()), Some("more.bt"));
         let other = Span { start: 0, end: 6 };
         let found = Diagnostic::error(span, "wrong").label(other, "in another text");
         let shown = all.render(&[found], Style::default());
         assert_eq!(shown, "more.bt:2:1: error: wrong\n    second\n    ^^^^^^\n");
+        let found = [Diagnostic::error(span, "wrong"), Diagnostic::error(other, "here")];
+        let shown = diag::render(&found, "main.bt", all.text(), Style::default());
+        let expected = "more.bt:2:1: error: wrong\n    second\n    ^^^^^^\nmain.bt:1:1: error: here\n    import \"more\"\n    ^^^^^^\n";
+        assert_eq!(shown, expected);
+        assert_eq!(diag::place("main.bt", all.text(), span), "more.bt:2:1-7");
     }
 }

@@ -1,7 +1,7 @@
 //! `-k`: failures of helpers as warnings at their places, each with how often it happened since it was said last.
 
 use crate::style::system_words;
-use kestrel::language::{DIVISION, Diagnostic, ENDLESS, Failure, OUTSIDE, Span};
+use kestrel::language::{DIVISION, Diagnostic, ENDLESS, Failure, OUTSIDE, Span, position};
 use kestrel_trace::print::counted;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -64,11 +64,10 @@ impl Failed {
             }
         }
         if let Some(place) = self.failure.place {
-            let before = text.get(..place.start as usize).unwrap_or(text);
-            let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+            let (file, number, column) = position(file, text, place);
             put("filename", file.into());
-            put("line", (before.matches('\n').count() + 1).into());
-            put("col", (before.len() - line_start + 1).into());
+            put("line", number.into());
+            put("col", column.into());
         }
         if self.times > 1 {
             put("times", self.times.into());
