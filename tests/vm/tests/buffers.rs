@@ -342,8 +342,8 @@ fn a_dump_has_none_of_its_own_page_faults() {
     let output_text = session.dump(&[]).1;
     let program = "exceptions:page_fault_user { @[comm] = count() }";
     let faults = kestrel(&["report", "-e", program, "/tmp/faults.dump"]).success();
-    assert!(
-        faults.contains("@[") && !faults.contains("@[kestrel]"),
-        "{faults}: {output_text}"
-    );
+    // Between fork and exec a command has some, under the name that it gets: the recorder has no event of executions. A command's own are some 700.
+    let own = faults.lines().find_map(|line| line.strip_prefix("@[kestrel]: "));
+    let own: u64 = own.map_or(0, |count| count.parse().unwrap());
+    assert!(faults.contains("@[") && own < 20, "{faults}: {output_text}");
 }
