@@ -147,7 +147,6 @@ impl Running {
     /// # Errors
     /// As [`Running::begin`].
     pub fn end(&mut self, perform: &mut Perform) -> Result<()> {
-        perform.ending = self.exit.is_none();
         if let Some(ticks) = &mut self.ticks {
             ticks.end();
             for (time_ns, bytes) in ticks.take() {
@@ -155,7 +154,7 @@ impl Running {
             }
         }
         self.drain(perform)?;
-        perform.ending = false;
+        perform.at_end = true;
         // A handler of `end` has the last word.
         let code = self.exit.take();
         self.fire_once("end", perform)?;

@@ -83,10 +83,10 @@ pub struct Perform {
     order: Vec<(usize, usize)>,
     /// Number of messages of `errorf`.
     pub errors: u64,
-    /// Set by the signal that ends the program: commands that still wait are then counted in `not_run` and not run.
+    /// Set by the signal that ends the program: commands that still wait are then counted and not run, but for those of `end`.
     pub interrupted: Arc<AtomicBool>,
-    /// Whether the last events are performed, before `end`.
-    pub ending: bool,
+    /// Whether handlers of `end` are performed, whose commands are run whatever ended the program.
+    pub at_end: bool,
     not_run: u64,
     /// Updates of maps that were lost and have been said, by the maps' names.
     lost: HashMap<String, u64>,
@@ -130,7 +130,7 @@ impl Perform {
             order: Vec::new(),
             errors: 0,
             interrupted: Arc::default(),
-            ending: false,
+            at_end: false,
             not_run: 0,
             lost: HashMap::new(),
             symbols: symbols.with_names(names.clone()),
@@ -328,7 +328,7 @@ impl Perform {
 
     fn run(&mut self, command: &[u8]) {
         // Commands take far longer than the events that ask for them: those of a backlog could take minutes.
-        if self.ending && self.interrupted.load(Ordering::Relaxed) {
+        if !self.at_end && self.interrupted.load(Ordering::Relaxed) {
             self.not_run += 1;
             return;
         }
