@@ -1,5 +1,5 @@
-//! The device node through which user space makes events: the null device under a name of its own, so that writes to it can be told
-//! from all else that goes there. What is made of the writes is decided elsewhere.
+//! The device node through which user space makes events: the null device under a name of its own, so that writes to it are distinguished
+//! from others to the null device. What is made of the writes is decided elsewhere.
 
 use crate::error::{Errno, Error, Result};
 use crate::host::Host;

@@ -235,40 +235,51 @@ fn kept(value: i64, expected: u64) -> bool {
     })
 }
 
+/// Checks that a text has the value over a record that generated code records, or is refused by both.
+fn is_what_generated_code_records(text: &str, world: &World) -> Result<(), TestCaseError> {
+    let event = event();
+    let bytes = world.record(&event);
+    let measured = Measure::new(text, [&event]);
+    let Some(expected) = recorded(text, world) else {
+        prop_assert!(measured.is_err(), "{}: taken, but not by the compiler", text);
+        return Ok(());
+    };
+    let measure = measured.map_err(|error| TestCaseError::fail(format!("{text}: {error}")))?;
+    // The process and the thread of the interpreter.
+    let record = Record {
+        time_ns: 0,
+        cpu: 0,
+        pid: 1200,
+        tid: 1234,
+        event: &event,
+        bytes: &bytes,
+        unwound: None,
+        rest: &[],
+    };
+    let value = measure.value(&record, &Background::default()).unwrap();
+    prop_assert!(
+        kept(value, expected),
+        "{}: {:#x}, recorded {:#x}",
+        text,
+        value,
+        expected
+    );
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn a_long_chain_is_what_generated_code_records(text in chains(), world in worlds()) {
-        let event = event();
-        let bytes = world.record(&event);
-        let measured = Measure::new(&text, [&event]);
-        let Some(expected) = recorded(&text, &world) else {
-            prop_assert!(measured.is_err(), "{}: taken, but not by the compiler", text);
-            return Ok(());
-        };
-        let measure = measured.map_err(|error| TestCaseError::fail(format!("{text}: {error}")))?;
-        let record = Record { time_ns: 0, cpu: 0, pid: 1200, tid: 1234, event: &event, bytes: &bytes, unwound: None, rest: &[] };
-        let value = measure.value(&record, &Background::default()).unwrap();
-        prop_assert!(kept(value, expected), "{}: {:#x}, recorded {:#x}", text, value, expected);
+        is_what_generated_code_records(&text, &world)?;
     }
 }
 
 proptest! {
     #[test]
     fn a_value_equals_that_of_generated_code(text in expressions(), world in worlds()) {
-        let event = event();
-        let bytes = world.record(&event);
-        let measured = Measure::new(&text, [&event]);
-        let Some(expected) = recorded(&text, &world) else {
-            prop_assert!(measured.is_err(), "{}: taken, but not by the compiler", text);
-            return Ok(());
-        };
-        let measure = measured.map_err(|error| TestCaseError::fail(format!("{text}: {error}")))?;
-        // The process and the thread of the interpreter.
-        let record = Record { time_ns: 0, cpu: 0, pid: 1200, tid: 1234, event: &event, bytes: &bytes, unwound: None, rest: &[] };
-        let value = measure.value(&record, &Background::default()).unwrap();
-        prop_assert!(kept(value, expected), "{}: {:#x}, recorded {:#x}", text, value, expected);
+        is_what_generated_code_records(&text, &world)?;
     }
 
     #[test]

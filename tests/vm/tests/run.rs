@@ -327,7 +327,7 @@ fn path_socket_and_percpu_helpers_answer_as_the_kernel_does() {
     assert!(cpus.out.contains("1 1\n"), "{}\n{}", cpus.out, cpus.err);
 }
 
-/// A pinned iterator walks for whoever reads its file, long after the command that made it.
+/// A pinned iterator walks when its file is read, also after the command that made it has ended.
 #[test]
 fn pinned_iterators_outlive_their_command() {
     let program = r#"begin { printf("begun\n"); } iter:task:walked { @[ctx.task.comm] = count(); printf("%s:%d %c\n", ctx.task.comm, ctx.task.pid, 65); print(7); }"#;

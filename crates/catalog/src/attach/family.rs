@@ -73,7 +73,7 @@ pub enum Runner<'a> {
     Kernel,
     /// The kernel, on CPUs that they are attached to one by one: those that come later have to be attached to.
     Cpus(&'a Counter),
-    /// A read of an iterator's file: the session's own read of a new file, or, with a path, any process's read of the file that stays pinned there.
+    /// A read of an iterator's file: a new file that the session reads, or, with a path, the file pinned there, which any process may read.
     File(Option<&'a Path>),
     /// The session itself, at an event of its own.
     Session(&'a OnRequest),

@@ -32,7 +32,7 @@ impl Sources {
     /// Adds a text behind the others.
     pub fn add(&mut self, name: &str, text: &str) {
         if !self.files.is_empty() {
-            // By this line whoever shows a place in the text of all knows its file.
+            // Messages find the file of a place by the last such line before it.
             let name = name.replace('\n', " ");
             self.text.push_str(&format!("\n{}{name}\n", diag::FILE));
         }

@@ -1,4 +1,4 @@
-//! Identities of processes, as in names of events and instances of tracefs that outlive them: whoever finds one later sees whether its process is gone.
+//! Identities of processes, as in names of events and instances of tracefs that outlive them: from such a name it is known later whether the process is gone.
 
 use super::task::start_time;
 use crate::error::Result;

@@ -1,7 +1,8 @@
-//! Files and commands that are read and run when their records come out of the rings, before the order of the records is known: what they are about
-//! (`/proc/PID/…`) may be gone when it is. The results are printed in that order.
+//! Files and commands that are read and run when their records come out of the rings, before the order of the records is known: a file
+//! as `/proc/PID/maps` may be gone by then. The results are printed in the records' order.
 
 use kestrel_trace::event::EventClass;
+use kestrel_trace::output::needs_trust;
 use kestrel_trace::record::Record;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
@@ -10,13 +11,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// Verbs of the actions that do not wait.
-const VERBS: &[&str] = &["cat", "system"];
-
-/// Whether an event's records ask for such an action.
+/// Whether an event's records ask for such an action: one that opens a file or runs a command.
 pub(super) fn is_of(event: &EventClass) -> bool {
     let action = event.action.as_ref();
-    action.is_some_and(|action| VERBS.contains(&action.verb.as_str()))
+    action.is_some_and(|action| needs_trust(&action.verb))
 }
 
 /// Runs a command of `system`.

@@ -261,7 +261,7 @@ fn another_user_sees_and_changes_nothing() {
     assert_eq!(store().session(None).unwrap().active().unwrap().name, "a");
     std::fs::remove_dir_all("/tmp/private.trace").unwrap();
     kestrel(&["stop"]).success();
-    // Where bpffs lets everybody make directories, a name that others cannot begin does not stand in the way.
+    // A start without root's rights leaves no directory in bpffs, where every user may make one.
     let start = Command::new("kestrel")
         .args(["start", &file])
         .uid(65534)

@@ -139,7 +139,7 @@ fn lower(
 }
 
 /// Gives the place to this interval, where an older one has it; a newer one keeps it, and the value is lost. Interrupts may come between, and where the value is
-/// [shared](kestrel_trace::aggregate::ValueKind::is_shared) other CPUs, too: whoever exchanges the number takes away what the older interval had, and no more.
+/// [shared](kestrel_trace::aggregate::ValueKind::is_shared) other CPUs, too: the one that exchanges the number subtracts what the older interval had, and no more.
 fn begin(lower: &mut Lower<'_>, at: Vreg, number: Vreg, how: Combine, lost: BlockId) {
     let (old, there) = (lower.b.cold_block(), lower.b.block());
     let was = lower.b.load(Width::B8, at, 0);
