@@ -40,7 +40,11 @@ fn each_verb_answers() {
         place.run(&["sched", "latency", "-s", sort]).succeeds();
     }
 
-    let number = &sleeps[0]["tid"];
+    // One whose second switch the recording has.
+    let number = &sleeps
+        .iter()
+        .max_by_key(|task| task["switches"].as_u64())
+        .unwrap()["tid"];
     let tid = number.to_string();
     let runs = place.json_lines(&["sched", "timehist", "-t", &tid]);
     assert!(runs.len() >= 2 && runs.iter().all(|run| run["task"]["tid"] == *number));
