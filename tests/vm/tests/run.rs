@@ -487,3 +487,26 @@ fn stacks_are_the_same_alone_beside_others_and_recorded() {
         alone
     );
 }
+
+/// Handlers of a function run in source order, also where lists and patterns overlap without being the same, whatever order the kernel runs its programs in.
+#[test]
+fn overlapping_probes_keep_their_source_order() {
+    for kind in ["kprobe", "kretprobe", "fentry", "fexit"] {
+        let calls = "/comm == \"calls\"/";
+        let program = format!(
+            r#"{kind}:ksys_read {calls} {{ @x = 1 }}
+            {kind}:ksys_*,{kind}:vfs_read {calls} {{ @x = @x * 10 + 2; @n[probe] = count() }}
+            {kind}:ksys_read {calls} {{ @x = @x * 10 + 3; @seen[@x] = count() }}"#
+        );
+        let run = run(&program, "read", "500");
+        let seen: Vec<&str> = run.out.lines().filter(|line| line.starts_with("@seen")).collect();
+        // Loading the program may take a read, too.
+        let [only] = seen.as_slice() else {
+            panic!("{kind}: {}\n{}", run.out, run.err);
+        };
+        let count = only
+            .strip_prefix("@seen[123]: ")
+            .and_then(|count| count.parse().ok());
+        assert!(count >= Some(500), "{kind}: {}", run.out);
+    }
+}

@@ -21,6 +21,11 @@ impl Glob {
         self.prefix == self.pattern.len()
     }
 
+    /// The fixed text that every match begins with.
+    pub fn fixed(&self) -> &str {
+        self.pattern.get(..self.prefix).unwrap_or_default()
+    }
+
     /// Text of the pattern.
     pub fn text(&self) -> &str {
         &self.pattern

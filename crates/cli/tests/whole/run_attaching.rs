@@ -255,3 +255,32 @@ fn probes_that_stand_for_nothing_are_refused() {
     let beside = run("tracepoint:sched:nono*, begin { exit(); }").succeeds();
     assert!(beside.err.contains("Attached 1 probe\n"), "{}", beside.err);
 }
+
+/// An event has its handlers in source order, also where lists and patterns overlap without being the same; each place warns once.
+#[test]
+fn handlers_of_overlapping_probes_keep_their_source_order() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    std::fs::write(place.path().join("from"), "x").unwrap();
+    let probe = |events: &str, block: &str| format!("{events} /pid == cpid/ {{ {block} }}\n");
+    let sync = "tracepoint:syscalls:sys_enter_fsync";
+    let program = [
+        probe(sync, "@x = 1; printf(\"1 \");"),
+        probe(
+            &format!("tracepoint:syscalls:sys_enter_fdatasync, {sync}"),
+            "@x = @x * 10 + 2; @n[probe] = count(); printf(\"2 \"); while (0) {}",
+        ),
+        probe("tracepoint:syscalls:sys_enter_f*", "@f[probe] = count();"),
+        probe(sync, "printf(\"3 %d\\n\", @x);"),
+    ]
+    .concat();
+    let command = "dd if=from of=to conv=fsync,fdatasync";
+    let run = place.run(&["run", "-e", &program, "-c", command]).succeeds();
+    assert!(run.out.contains("1 2 3 12\n"), "{}", run.out);
+    for name in ["fsync", "fdatasync"] {
+        let of = |map: &str| format!("@{map}[tracepoint:syscalls:sys_enter_{name}]: 1\n");
+        assert!(run.out.contains(&of("f")), "{}", run.out);
+        assert!(run.out.contains(&of("n")), "{}", run.out);
+    }
+    assert_eq!(run.err.matches("deprecated").count(), 1, "{}", run.err);
+}

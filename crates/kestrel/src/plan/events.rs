@@ -166,6 +166,12 @@ impl<'a> Events<'a> {
         place
     }
 
+    /// The kind of an event, and what all its names have in common.
+    pub(super) fn identity(&self, found: Matched) -> (&'static str, String) {
+        let event = &self.all[found.event];
+        (event.kind, event.instance.identity().to_owned())
+    }
+
     /// The name by which an event was asked for, with its kind.
     pub(super) fn full_name(&self, found: Matched) -> String {
         let event = &self.all[found.event];

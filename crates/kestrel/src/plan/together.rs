@@ -27,7 +27,7 @@ pub(super) fn handlers(probe: &Probe) -> usize {
 }
 
 /// Whether the handler of a probe can be one of several. What it asks of the event before (`entry.NAME`) decides whether the whole program runs.
-fn may_join(text: &str, probe: &Probe) -> bool {
+pub(super) fn may_join(text: &str, probe: &Probe) -> bool {
     let kinds = probe.events.iter().map(|spec| {
         let kind = spec.parts.first()?;
         find_kind(&kind.text)
@@ -49,16 +49,43 @@ fn same(one: &Probe, other: &Probe) -> bool {
 }
 
 fn join(known: &mut Probe, probe: &Probe) {
-    if handlers(known) == 1 {
-        let first = handler(known);
-        known.predicate = None;
-        known.block = Some(Block {
-            statements: vec![first],
-            span: known.span,
-        });
+    *known = with_handlers_of(known, [&*known, probe].into_iter());
+}
+
+/// The probe with the handlers of several, in source order.
+pub(super) fn with_handlers_of<'p>(probe: &Probe, all: impl Iterator<Item = &'p Probe>) -> Probe {
+    let mut handlers: Vec<Statement> = all.flat_map(handlers_of).collect();
+    handlers.sort_by_key(|handler| handler.span.start);
+    if let [one] = handlers.as_mut_slice()
+        && let StatementKind::Handler { predicate, body } = &mut one.kind
+    {
+        let (predicate, block) = (predicate.take(), Some(body.clone()));
+        return Probe {
+            predicate,
+            block,
+            ..probe.clone()
+        };
     }
-    if let Some(block) = &mut known.block {
-        block.statements.push(handler(probe));
+    let block = Block {
+        statements: handlers,
+        span: probe.span,
+    };
+    Probe {
+        predicate: None,
+        block: Some(block),
+        ..probe.clone()
+    }
+}
+
+/// The handlers of a probe, joined or not.
+fn handlers_of(probe: &Probe) -> Vec<Statement> {
+    match handlers(probe) {
+        1 => vec![handler(probe)],
+        _ => probe
+            .block
+            .iter()
+            .flat_map(|block| block.statements.clone())
+            .collect(),
     }
 }
 

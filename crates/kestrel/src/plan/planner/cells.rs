@@ -78,7 +78,7 @@ impl Planner<'_> {
             cells.resize(self.events.len(), None);
             let mut taken = HashMap::new();
             for found in matched {
-                if !self.is_wanted(found) || !self.is_traceable(spec, found)? {
+                if !self.is_of_share(found) || !self.is_wanted(found) || !self.is_traceable(spec, found)? {
                     continue;
                 }
                 let takes = || !self.counts_names() || self.turn.takes(found.event);
@@ -88,6 +88,12 @@ impl Planner<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether an event is planned with the handlers of the probe that is planned now.
+    fn is_of_share(&self, found: Matched) -> bool {
+        let only = self.only.as_ref();
+        only.is_none_or(|only| only.contains(&self.events.identity(found)))
     }
 
     /// Whether an event meets the handler as often as a row names it, as in bpftrace: so it does in programs.

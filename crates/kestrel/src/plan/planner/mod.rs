@@ -6,12 +6,14 @@
 //! | `cells` | tables of a file, laid out over the events |
 //! | `handler` | handlers as they are written: rows with the same one share it |
 //! | `group` | events with the same handlers, put together |
+//! | `overlap` | probes whose events overlap: each event with the handlers of all of them |
 //! | `hooks` | a hook for each group, its handlers checked |
 
 pub(super) mod cells;
 mod group;
 mod handler;
 mod hooks;
+mod overlap;
 mod specs;
 
 use super::events::Events;
@@ -29,6 +31,7 @@ use kestrel_hook::table::TableFile;
 use kestrel_object::HandlerFile;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The planner: it makes hooks of sources.
@@ -52,6 +55,8 @@ pub(super) struct Planner<'a> {
     pub(super) unmatched: Vec<(Span, String)>,
     /// Which hits of a program's events are being planned: the first for each, or those of an event that a probe names again.
     pub(super) turn: Turn,
+    /// The events that are planned now, where others of the probe are planned with other handlers.
+    pub(super) only: Option<Rc<overlap::EventSet>>,
     /// Whether the error of the probe being planned is that an event of it does not exist.
     pub(super) nothing_matched: bool,
     /// The kernel's types with those that a program defines, if it does.
@@ -132,6 +137,7 @@ impl<'a> Planner<'a> {
             missing_probes: None,
             unmatched: Vec::new(),
             turn: Turn::default(),
+            only: None,
             nothing_matched: false,
             types: None,
             in_call: false,

@@ -1,6 +1,7 @@
 //! Hooks of event specifications (`-e`) and of programs: each probe has hooks of its own, whatever other probes its events meet.
 
 use super::handler::written;
+use super::overlap::Share;
 use super::{Planner, Turn};
 use crate::plan::events::Events;
 use crate::plan::hook::Hook;
@@ -62,12 +63,17 @@ impl Planner<'_> {
         }
         self.missing_probes = Some(program.config.missing_probes);
         let mut failed = None;
-        let probes = together::joined(&program.text, &program.probes);
+        let shares = self.shares(&program.text, &program.probes);
+        let probes: Vec<Probe> = shares.iter().map(|share| share.probe.clone()).collect();
         let calls = match self.options.separate_returns || !self.catalog.has_kprobe_sessions() {
             true => vec![None; probes.len()],
             false => calls::pairs(&probes),
         };
-        for ((number, probe), call) in probes.iter().enumerate().zip(calls) {
+        for ((number, share), call) in shares.into_iter().enumerate().zip(calls) {
+            let Share { ref probe, only } = share;
+            let call = call.filter(|_| only.is_none());
+            self.only = only;
+            let warned = self.warnings.len();
             self.unmatched.clear();
             self.nothing_matched = false;
             self.in_call = call.is_some();
@@ -87,7 +93,9 @@ impl Planner<'_> {
                 // Uses of maps in the other probes are wanted all the same.
                 Err(error) => failed = failed.or(Some(self.alone(probe, error))),
             }
+            self.drop_repeated_warnings(warned);
         }
+        self.only = None;
         calls::join(&mut hooks);
         match failed {
             Some(error) => Err(error),
