@@ -305,3 +305,22 @@ fn places_in_imported_files_have_their_names_and_lines() {
     let json = folder.run(&["run", "-q", "-f", "json", "own.bt"]).out;
     assert!(json.contains("more.bt\", \"line\": 2, \"col\": 9"), "{json}");
 }
+
+/// `comm(PID)` is the name of another thread, in every kind of probe.
+#[test]
+fn names_of_other_threads_are_known_by_number() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let program = r#"begin { $p = (uint32)2; print(comm($p)); print(comm(2) == "kthreadd"); print(comm(4194303)); @n[comm(2)] = sizeof(comm(2)); }
+        interval:ms:1 { print(comm(pid) == comm); exit(); }"#;
+    let run = place.run(&["run", "-q", "-e", program]).succeeds();
+    assert_eq!(run.out.trim(), "kthreadd\ntrue\nN/A\ntrue\n\n\n@n[kthreadd]: 16");
+    assert!(
+        run.err.contains("WARNING: No such process (pid=4194303)"),
+        "{}",
+        run.err
+    );
+    place
+        .run(&["run", "-e", "begin { print(comm(\"x\")); }"])
+        .fails(2, &["a string cannot be cast"]);
+}

@@ -11,6 +11,17 @@ const RESTARTS: &[(i64, &str, &str)] = &[
     (516, "ERESTART_RESTARTBLOCK", "Interrupted by signal"),
 ];
 
+/// Errors that the kernel's headers (include/uapi/asm-generic/errno.h) describe in other words than the C library.
+#[rustfmt::skip]
+const KERNEL_TEXTS: &[(i64, &str)] = &[
+    (5, "I/O error"), (9, "Bad file number"), (11, "Try again (operation would block)"), (12, "Out of memory"), (18, "Cross-device link"),
+    (23, "File table overflow"), (25, "Not a typewriter"), (33, "Math argument out of domain of func"), (34, "Math result not representable"),
+    (35, "Resource deadlock would occur"), (37, "No record locks available"), (38, "Invalid system call number"),
+    (40, "Too many symbolic links encountered"), (74, "Not a data message"), (84, "Illegal byte sequence"),
+    (95, "Operation not supported on transport endpoint"), (102, "Network dropped connection because of reset"), (122, "Quota exceeded"),
+    (125, "Operation Canceled"),
+];
+
 /// An error number of the kernel with its name and text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Errno {
@@ -77,9 +88,12 @@ impl Errno {
     }
 }
 
-/// The C library's text for an error, whatever its sign, as bpftrace has it where there is none of that number.
+/// The text of an error in scripts, whatever its sign, as bpftrace has it: the kernel's, which differs from the C library's for some.
 pub fn error_text(number: i32) -> String {
     let number = i64::from(number).abs();
+    if let Some((_, text)) = KERNEL_TEXTS.iter().find(|(own, _)| *own == number) {
+        return (*text).to_owned();
+    }
     match NAMES.iter().any(|(own, _)| *own == number) {
         true => text(number),
         false if number == 0 => "Success".to_owned(),

@@ -26,8 +26,8 @@ impl Expander<'_> {
             }
             return Some(self.wrong_count(&all, args.len(), span));
         };
-        // The compiler's own built-in is preferred to the library's macro.
-        if known.library && builtin::find(name).is_some() {
+        // The compiler's own built-in is preferred to the library's macro, which adds what takes arguments.
+        if known.library && args.is_empty() && builtin::find(name).is_some() {
             return None;
         }
         let (macro_, library) = (known.macro_, known.library);
