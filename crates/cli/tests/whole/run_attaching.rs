@@ -1,6 +1,7 @@
 //! `kestrel run`: probes that are attached, those that cannot be, and what is said of them.
 
 use crate::command::{Answer, WorkFolder, needs_tracing};
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -283,4 +284,32 @@ fn handlers_of_overlapping_probes_keep_their_source_order() {
         assert!(run.out.contains(&of("n")), "{}", run.out);
     }
     assert_eq!(run.err.matches("deprecated").count(), 1, "{}", run.err);
+}
+
+/// Several names of one function in a list are probes of their own, each with its name.
+#[test]
+fn aliases_in_a_list_have_their_names() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let program = r#"uprobe:libc:open,uprobe:libc:open64 /pid == cpid/ { printf("%s %s\n", probe, func); @[probe] = count(); }"#;
+    let out = place.run(&["run", "-q", "-e", program, "-c", "grep -c x /dev/null"]);
+    let lines: BTreeSet<&str> = out.out.lines().collect();
+    for name in ["open", "open64"] {
+        let is_own = |line: &&str| line.ends_with(&format!(":{name} {name}"));
+        assert!(lines.iter().any(is_own), "{}", out.out);
+        assert!(out.out.contains(&format!(":{name}]: ")), "{}", out.out);
+    }
+}
+
+/// Kinds may have capital letters, and a comma may stand behind the last event.
+#[test]
+fn events_are_spelled_as_bpftrace_takes_them() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let program = "Begin, { print(1); } INTERVAL:ms:10, /1/ { print(probe); exit(); } Tracepoint:sched:sched_switch, { @ = 1; }";
+    let out = place.run(&["run", "-q", "-e", program]).succeeds().out;
+    assert!(out.starts_with("1\ninterval:ms:10\n"), "{out}");
+    place
+        .run(&["run", "-e", "kprobe:0xffffffff81000000 { }"])
+        .fails(2, &["Probing by address requires --unsafe"]);
 }

@@ -52,3 +52,20 @@ fn integers_that_keep_their_values_are_not_warned_of() {
         assert_eq!(warnings(program), [""; 0], "{program}");
     }
 }
+
+/// A string where an address is wanted is the address of its first byte, wherever it lies.
+#[test]
+fn strings_are_addresses_of_their_bytes() {
+    needs_tracing!();
+    let program = r#"begin { $s = "abcd"; $p = (uint8 *)$s; @kept = "hello"; @by[1] = "key";
+        printf("%d %d %x %c %c %d\n", $p[0], *($p + 1), *(uint32 *)$s, ((uint8 *)@kept)[1], ((uint8 *)@by[1])[2], ((int8 *)"xyz")[1]);
+        printf("%d %d\n", *(uint8 *)comm == *(uint8 *)curtask.comm, ((uint8 *)curtask.comm)[1]); exit(); }"#;
+    let out = WorkFolder::new()
+        .run(&["run", "-q", "-e", program])
+        .succeeds()
+        .out;
+    assert!(out.starts_with("97 98 64636261 e y 121\n1 101\n"), "{out}");
+    WorkFolder::new()
+        .run(&["run", "-e", "begin { print((uint64)comm); }"])
+        .fails(2, &["a string cannot be cast"]);
+}

@@ -77,6 +77,14 @@ impl Checker<'_> {
         {
             return Ok(constant(u64::from(!known.is_empty()), Type::Bool, span));
         }
+        if let Type::Pointer(_) = ty_written
+            && value.ty.is_string()
+        {
+            // A string stands for the address of its first byte, as in C.
+            let kept = self.in_memory(value);
+            let address = self.address_of(kept, span)?;
+            return Ok(self.converted(address, ty_written, span));
+        }
         if !value.ty.is_scalar() {
             let message = format!("{} cannot be cast", self.describe(&value.ty));
             return Err(self.error(value.span, message));

@@ -31,6 +31,8 @@ struct Event {
     instance: Instance,
     /// The names by which it was asked for, one by one or by patterns.
     names: Vec<String>,
+    /// Which of these names it bears in this turn of a program's probe.
+    borne: Option<usize>,
     /// By itself, where it was resolved so.
     single: Option<Resolved>,
     /// The set that it can be seen with.
@@ -156,6 +158,7 @@ impl<'a> Events<'a> {
                 kind,
                 instance: instance.clone(),
                 names: Vec::new(),
+                borne: None,
                 single: None,
                 set: None,
             });
@@ -164,6 +167,11 @@ impl<'a> Events<'a> {
             self.places.insert((kind, instance.name.clone()), place);
         }
         place
+    }
+
+    /// Gives an event the name that it was asked for by: a list may have several of its names (`uprobe:libc:open,uprobe:libc:open64`).
+    pub(super) fn bear(&mut self, found: Matched) {
+        self.all[found.event].borne = Some(found.name);
     }
 
     /// The kind of an event, and what all its names have in common.
@@ -327,9 +335,10 @@ impl<'a> Events<'a> {
             instance,
             single,
             set,
-            ..
+            names,
+            borne,
         } = &self.all[event];
-        single.clone().or_else(|| {
+        let mut one = single.clone().or_else(|| {
             let set = &self.sets[(*set)?];
             Some(Resolved {
                 kind,
@@ -337,7 +346,26 @@ impl<'a> Events<'a> {
                 strategies: set.strategies.clone(),
                 members: Vec::new(),
             })
-        })
+        })?;
+        if let (Some(name), [instance]) = (
+            borne.and_then(|name| names.get(name)),
+            one.instances.as_mut_slice(),
+        ) {
+            let before = std::mem::replace(&mut instance.name, name.clone());
+            for strategy in &mut one.strategies {
+                if let Some(kind) = strategy.context.name.strip_suffix(&before) {
+                    strategy.context.name = format!("{kind}{name}");
+                }
+                let function = &mut strategy.context.function;
+                let before_it = function
+                    .as_ref()
+                    .and_then(|known| before.strip_suffix(known.as_str()));
+                if let Some(alias) = before_it.and_then(|before_it| name.strip_prefix(before_it)) {
+                    *function = Some(alias.to_owned());
+                }
+            }
+        }
+        Some(one)
     }
 
     /// Events of one kind, named one by one, as a set; `None` where the kind has no program for many.

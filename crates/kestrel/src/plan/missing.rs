@@ -246,7 +246,7 @@ impl Planner<'_> {
         self.warnings.push((text, warning));
     }
 
-    fn refusal(&self, diagnostics: Vec<Diagnostic>) -> Error {
+    pub(super) fn refusal(&self, diagnostics: Vec<Diagnostic>) -> Error {
         Error::Program {
             source_text: self.source.text.to_string(),
             diagnostics,
@@ -291,7 +291,7 @@ fn is_unavailable(error: &Error) -> bool {
 }
 
 /// Message about an address that is to be probed as it is, and cannot be.
-fn raw_address(spec: &EventSpec) -> Option<String> {
+pub(super) fn raw_address(spec: &EventSpec) -> Option<String> {
     let [kind, place] = spec.parts.as_slice() else {
         return None;
     };

@@ -17,6 +17,16 @@ enum Part {
     InFile,
 }
 
+/// The name of a kind as the table of kinds has it: `Tracepoint`, `INTERVAL`.
+fn in_small_letters(part: &mut EventPart) {
+    if event_kind::find(&part.text).is_none() {
+        let small = part.text.to_lowercase();
+        if event_kind::find(&small).is_some_and(|kind| kind.name == small) {
+            part.text = small;
+        }
+    }
+}
+
 impl Parser<'_> {
     /// One event's name, from the next token's first byte on.
     pub(super) fn event(&mut self) -> Option<EventSpec> {
@@ -33,6 +43,9 @@ impl Parser<'_> {
                 (true, _) => Part::InFile,
                 (false, _) => Part::Plain,
             }));
+            if let [first] = parts.as_mut_slice() {
+                in_small_letters(first);
+            }
             if !self.lexer.rest().starts_with(':') {
                 break;
             }

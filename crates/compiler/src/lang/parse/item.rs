@@ -387,7 +387,7 @@ impl Parser<'_> {
             if !self.eat(",") {
                 break;
             }
-            if self.is_end() || self.is("{") {
+            if self.is_end() || self.is("{") || self.is("/") {
                 break; // a comma after the last event is harmless
             }
         }
