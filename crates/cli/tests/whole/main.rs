@@ -21,6 +21,7 @@ mod run;
 mod run_attaching;
 mod run_casts;
 mod run_language;
+mod run_loops;
 mod run_options;
 mod run_reference;
 mod run_stacks;

@@ -10,6 +10,7 @@ mod glob;
 mod long_record;
 mod map;
 mod memory;
+mod numbers;
 mod packet;
 mod processor;
 mod record;
@@ -145,7 +146,7 @@ enum VariablePlace {
 struct Shape {
     scalar: bool,
     size: u32,
-    /// Whether it is an address.
+    /// Whether the verifier may take it for an address.
     pointer: bool,
     /// Whether its address is taken, so that it must lie in memory.
     addressed: bool,
@@ -241,7 +242,7 @@ impl Lower<'_> {
     /// Makes the variables of a handler, all zero.
     fn declare(&mut self, probe: &CheckedProbe) {
         self.mentions = variables_in(&probe.body);
-        let addressed = addressed(probe);
+        let (addressed, numbers) = (addressed(probe), numbers::addresses_by_number(probe));
         self.shapes = probe
             .variables
             .iter()
@@ -251,7 +252,8 @@ impl Lower<'_> {
                 Shape {
                     scalar,
                     size: if scalar { 8 } else { variable.size },
-                    pointer: matches!(variable.ty, Type::Pointer(_)),
+                    pointer: matches!(variable.ty, Type::Pointer(_))
+                        && !numbers.contains(&VariableId(number)),
                     addressed: scalar && addressed.contains(&VariableId(number)),
                 }
             })
