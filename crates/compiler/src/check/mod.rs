@@ -46,6 +46,7 @@ mod fold;
 pub mod globals;
 mod holding;
 mod implicit_cast;
+mod leaving;
 mod map;
 mod memory;
 mod name;

@@ -2,9 +2,9 @@
 
 use super::checker::{Checked, Checker, Reported};
 use super::effect::choice_of_statements;
+use super::leaving::{leaves, unreachable};
 use super::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type, Variable, VariableId};
 use super::value::STRING;
-use crate::builtin;
 use crate::lang::ast::{self, Block, ExprKind as Kind, Span, Spanned, StatementKind as Written};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use std::collections::HashMap;
@@ -528,22 +528,5 @@ impl Checker<'_> {
             Some(value) => Ok(StatementKind::Set { variable, value }),
             None => Err(self.other_type(variable, &ty, &value)),
         }
-    }
-}
-
-/// The first statement that is never reached: it follows one that leaves the block.
-fn unreachable(statements: &[ast::Statement]) -> Option<&ast::Statement> {
-    let place = statements.iter().position(leaves)?;
-    statements.get(place + 1)
-}
-
-/// Whether a statement leaves its block.
-fn leaves(statement: &ast::Statement) -> bool {
-    match &statement.kind {
-        Written::Return(_) | Written::Break | Written::Continue => true,
-        Written::Expr(expr) => {
-            matches!(&expr.kind, Kind::Call { name, .. } if name.node == builtin::EXIT.name)
-        }
-        _ => false,
     }
 }

@@ -1,0 +1,71 @@
+//! What the checker warns of in scripts, and where.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+mod kernel;
+
+use kestrel_compiler::check::{check, globals::Globals};
+use kestrel_compiler::lang::ast::Item;
+use kestrel_compiler::lang::config::Config;
+use kestrel_compiler::lang::diag::has_errors;
+use kestrel_compiler::lang::expand::{Inputs, expand};
+
+/// The warnings about a body: each with the text at its place.
+#[track_caller]
+fn warnings(body: &str) -> Vec<(String, String)> {
+    let text = format!("begin {{ {body} }}");
+    let expanded = expand("<script>", &text, Config::default(), &Inputs::default());
+    let mut found = expanded.found;
+    let context = kernel::by_name("kprobe");
+    let mut globals = Globals {
+        infers_types: true,
+        ..Globals::default()
+    };
+    for item in &expanded.script.items {
+        if let Item::Probe(probe) = item {
+            found.extend(check(probe, &context, true, &mut globals).1);
+        }
+    }
+    assert!(!has_errors(&found), "{text}: {found:?}");
+    let place =
+        |span: kestrel_compiler::lang::ast::Span| text[span.start as usize..span.end as usize].to_owned();
+    found
+        .into_iter()
+        .map(|one| (one.message, place(one.span)))
+        .collect()
+}
+
+#[test]
+fn statements_behind_what_leaves_their_block_are_named() {
+    for (body, unreached) in [
+        ("return; print(1); print(2)", "print(1)"),
+        ("if (pid) { return; } else { return; } print(1)", "print(1)"),
+        ("if (pid) { return; } else { exit(); } print(1)", "print(1)"),
+        (
+            "if (pid) { return; } else if (tid) { return; } else { exit(1); } print(1)",
+            "print(1)",
+        ),
+        ("{ return; } print(1)", "print(1)"),
+        (
+            "if (pid) { { return; } } else { { exit(); } } print(1)",
+            "print(1)",
+        ),
+        (
+            "for ($i : 0..3) { if ($i == 1) { break; } else { continue; } print($i); } print(1)",
+            "print($i)",
+        ),
+    ] {
+        let wanted = ("Unreachable statement".to_owned(), unreached.to_owned());
+        assert_eq!(warnings(body), [wanted], "{body}");
+    }
+    for body in [
+        "if (pid) { return; } print(1)",
+        "if (pid) { return; } else if (tid) { return; } print(1)",
+        "if (pid) { print(2); } else { return; } print(1)",
+        "for ($i : 0..3) { return; } print(1)",
+        "for ($i : 0..3) { if ($i == 1) { break; } else { print(2); } print($i); } print(1)",
+        "if comptime (0) { return; } else { print(2); } print(1)",
+    ] {
+        assert_eq!(warnings(body), [], "{body}");
+    }
+}
