@@ -69,3 +69,35 @@ fn statements_behind_what_leaves_their_block_are_named() {
         assert_eq!(warnings(body), [], "{body}");
     }
 }
+
+#[test]
+fn addresses_of_two_types_are_no_pair() {
+    for (body, message, place) in [
+        (
+            "$p = (int8 *)5; print($p == (int16 *)5)",
+            "comparison of distinct pointer types: int8 *, int16 *",
+            "$p == (int16 *)5",
+        ),
+        (
+            "$p = (int8 **)5; print($p < (int16 **)5)",
+            "comparison of distinct pointer types: int8 **, int16 **",
+            "$p < (int16 **)5",
+        ),
+        (
+            "print(pid ? (int8 *)5 : (int16 *)6)",
+            "choice between distinct pointer types: int8 *, int16 *",
+            "pid ? (int8 *)5 : (int16 *)6",
+        ),
+    ] {
+        assert_eq!(warnings(body), [(message.to_owned(), place.to_owned())], "{body}");
+    }
+    for body in [
+        "$p = (int8 *)5; print($p == (int8 *)6)",
+        "$p = (int8 *)5; print($p == (void *)6)",
+        "$p = (int8 *)5; print($p == 6)",
+        "print(pid ? (int8 *)5 : (void *)6)",
+        "print(pid ? (int8 *)5 : 0)",
+    ] {
+        assert_eq!(warnings(body), [], "{body}");
+    }
+}

@@ -9,7 +9,7 @@ use crate::lang::ast::{self, Span};
 /// `~value` in 64 bits, and the widths at which it is taken.
 struct Complement {
     whole: Expr,
-    /// The unsigned type as which it is shown and kept, where that is not its own.
+    /// The unsigned type to which it is cut where it is shown and kept, where that is not its own.
     shown: Option<Type>,
     /// Whether what calculates with it takes it whole: `~$x` of an `int8` 7 is shown as 248, and is -8 in `~$x == -8`, as in bpftrace.
     signed: bool,
@@ -32,13 +32,23 @@ impl Complement {
 impl Checker<'_> {
     /// `~value` where it is shown or kept.
     pub(super) fn complement(&mut self, value: &ast::Expr, span: Span) -> Checked<Expr> {
+        let complement = self.complement_of(value, span)?;
+        let signed = complement.signed;
+        Ok(self.as_word(complement.shown(), signed))
+    }
+
+    /// `~value`, of the type to whose width it is cut.
+    pub(super) fn cut_complement(&mut self, value: &ast::Expr, span: Span) -> Checked<Expr> {
         Ok(self.complement_of(value, span)?.shown())
     }
 
     /// An expression that an operator, a cast or an aggregation calculates with.
     pub(crate) fn operand(&mut self, expr: &ast::Expr) -> Checked<Expr> {
         match complemented(expr) {
-            Some(value) => Ok(self.complement_of(value, expr.span)?.calculated()),
+            Some(value) => {
+                let calculated = self.complement_of(value, expr.span)?.calculated();
+                Ok(self.as_word(calculated, false))
+            }
             None => self.expression(expr),
         }
     }
@@ -57,7 +67,7 @@ impl Checker<'_> {
             Some(Type::Integer { size, signed, .. }) => Some((size, signed)),
             _ => None,
         };
-        let value = self.integer(value)?;
+        let value = self.cut_operand(value)?;
         let own = match &value.ty {
             Type::Integer { size, signed, .. } => Some((*size, *signed)),
             _ => None,

@@ -3,7 +3,7 @@
 use super::checker::{Checked, Checker, Reported};
 use super::compare;
 use super::shape::{NAME, is_named_number};
-use super::tree::{Expr, ExprKind, Pointer, Show, Type};
+use super::tree::{Expr, ExprKind, Show, Type};
 use super::value::{constant, literal, string_constant, widened};
 use crate::builtin;
 use crate::lang::ast::{self, Arg, PathStep, SizeofOperand, Span, Spanned, TypeName};
@@ -308,15 +308,7 @@ impl Checker<'_> {
                 return Err(self.not_yet(side.span, &message));
             }
         }
-        let ty = match &first.ty {
-            // The verifier's trust does not survive a choice.
-            Type::Pointer(pointer) if first.ty == otherwise.ty => Type::Pointer(Pointer {
-                trusted: false,
-                ..*pointer
-            }),
-            ty if *ty == otherwise.ty => ty.clone(),
-            _ => super::value::common(first, &otherwise),
-        };
+        let ty = self.choice_type(first, &otherwise, span);
         self.choice(condition, then, otherwise, ty, span)
     }
 

@@ -18,6 +18,23 @@ impl Checker<'_> {
         self.condition(side)
     }
 
+    /// Warns of a comparison of addresses of two types, which mostly is one of the wrong things. Where it is not known what lies there nothing is said, as in C.
+    pub(super) fn warn_of_distinct_pointers(&mut self, left: &Expr, right: &Expr, span: Span) {
+        let (Type::Pointer(a), Type::Pointer(b)) = (&left.ty, &right.ty) else {
+            return;
+        };
+        let known = |pointer: &Pointer| pointer.to != Pointee::Unknown;
+        let place = |pointer: &Pointer| (pointer.to, pointer.levels);
+        if !self.globals.infers_types || !known(a) || !known(b) || place(a) == place(b) {
+            return;
+        }
+        let (l, r) = (self.spelled_type(&left.ty).1, self.spelled_type(&right.ty).1);
+        // The words that scripts' tests know.
+        let message = format!("comparison of distinct pointer types: {l}, {r}");
+        let hint = "cast one of them to the type of the other where this is meant";
+        self.report(Diagnostic::warning(span, message).hint(hint));
+    }
+
     /// Refuses arithmetic with addresses that has no meaning: `$pointer * 2`, `1 - $pointer`; of addresses as numbers it has one.
     pub(super) fn refuse_of_address(
         &mut self,

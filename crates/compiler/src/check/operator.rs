@@ -7,7 +7,7 @@ use super::checker::{Checked, Checker, Reported};
 use super::fold;
 use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Type, UnaryOp};
 use super::value::{
-    common, comparison, constant, is_literal, literal_type, narrowed, operation, scaled, string_constant,
+    common, comparison, constant, is_literal, is_natural, literal_type, operation, scaled, string_constant,
 };
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
@@ -134,6 +134,9 @@ impl Checker<'_> {
         {
             return Ok(self.guarded_division(op, left, right, span));
         }
+        if matches!(op, BinaryOp::Divide | BinaryOp::Modulo) {
+            return Ok(Self::divided(op, left, right, span));
+        }
         let ty = Self::result_type(op, &left, &right);
         if op == BinaryOp::ShiftRight {
             // As in bpftrace: of signed numbers, too, zeroes come in at the top; only a shift by nothing leaves a sign.
@@ -141,6 +144,19 @@ impl Checker<'_> {
             return Ok(Expr { ty, ..shifted });
         }
         Ok(operation(op, ty, left, right, span))
+    }
+
+    /// A division: unsigned where either side is a whole word without a sign, as in C; its type is that of the other operators.
+    fn divided(op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
+        let ty = Self::result_type(op, &left, &right);
+        let by = match left.ty == Type::U64 || right.ty == Type::U64 {
+            true => Type::U64,
+            false => ty.clone(),
+        };
+        Expr {
+            ty,
+            ..operation(op, by, left, right, span)
+        }
     }
 
     /// A division whose divisor may be zero: that gives 1 and is counted.
@@ -152,7 +168,7 @@ impl Checker<'_> {
         let zero = constant(0, right.ty.clone(), span);
         let kind = ExprKind::Ternary {
             condition: Box::new(comparison(CompareOp::NotEqual, false, right.clone(), zero, span)),
-            then: Some(Box::new(operation(op, ty.clone(), left, right, span))),
+            then: Some(Box::new(Self::divided(op, left, right, span))),
             otherwise: Box::new(Expr::new(ExprKind::DividedByZero, ty.clone(), span)),
         };
         let value = Box::new(Expr::new(kind, ty.clone(), span));
@@ -163,16 +179,17 @@ impl Checker<'_> {
     /// The type of arithmetic.
     fn result_type(op: BinaryOp, left: &Expr, right: &Expr) -> Type {
         match op {
-            // As in bpftrace: a left shift of known numbers has no sign.
-            BinaryOp::ShiftLeft if is_natural(left) && right.constant().is_some() => Type::U64,
-            BinaryOp::ShiftLeft | BinaryOp::ShiftRight if is_unsigned(left) => Type::U64,
+            // As in bpftrace: shifted by a number with a sign it has one, unless that is a number of the text.
+            BinaryOp::ShiftLeft if is_natural(left) && is_natural(right) => Type::U64,
+            BinaryOp::ShiftLeft | BinaryOp::ShiftRight if is_unsigned(left) => {
+                match right.ty.is_signed() && !is_natural(right) {
+                    true => Type::I64,
+                    false => Type::U64,
+                }
+            }
             BinaryOp::ShiftLeft | BinaryOp::ShiftRight => common(left, left),
             // As in bpftrace a difference is signed, also of unsigned numbers.
             BinaryOp::Subtract => Type::I64,
-            // Unsigned where either is, as in C.
-            BinaryOp::Divide | BinaryOp::Modulo if [left, right].iter().any(|side| side.ty == Type::U64) => {
-                Type::U64
-            }
             // As in bpftrace what comes of unsigned numbers has no sign, whatever their width.
             _ if is_unsigned(left) && (is_unsigned(right) || is_natural(right)) => Type::U64,
             _ if is_unsigned(right) && is_natural(left) => Type::U64,
@@ -313,6 +330,7 @@ impl Checker<'_> {
         match (left.ty.is_string(), right.ty.is_string()) {
             (true, true) => self.compare_strings(op, left, right, span),
             (false, false) if left.ty.is_scalar() && right.ty.is_scalar() => {
+                self.warn_of_distinct_pointers(&left, &right, span);
                 let signed = common(&left, &right).is_signed();
                 self.warn_of_negative(op, signed, &left, &right);
                 Ok(comparison(op, signed, left, right, span))
@@ -461,64 +479,28 @@ impl Checker<'_> {
             ast::UnaryOp::Negate => UnaryOp::Negate,
             ast::UnaryOp::BitNot => return self.complement(value, span),
         };
-        let value = if op == UnaryOp::Not {
-            if let ast::ExprKind::String(_) = value.kind
-                && self.globals.infers_types
-            {
-                let message = "a string has no opposite";
-                let hint = "compare it: … != \"text\"";
-                return Err(self.report(Diagnostic::error(span, message).hint(hint)));
-            }
-            self.condition(value)?
-        } else {
-            self.integer(value)?
-        };
-        let ty = match op {
-            UnaryOp::Not => Type::Bool,
-            _ => common(&value, &value),
-        };
-        // The result has the width of a narrow unsigned operand, as in bpftrace.
-        let width = match (&value.ty, op, value.constant()) {
-            (
-                Type::Integer {
-                    size, signed: false, ..
-                },
-                UnaryOp::Negate,
-                known,
-            ) if *size < 8 && (known.is_none() || self.globals.infers_types) => {
-                Some(Type::integer(*size, false))
-            }
-            _ => None,
-        };
-        let known = literal_value(&value).filter(|_| op == UnaryOp::Negate && width.is_none());
-        if known.is_some_and(|known| i64::try_from(-known).is_err()) && self.globals.infers_types {
-            let found = Diagnostic::error(span, "this is less than the smallest number of 64 bits");
-            return Err(self.report(found.hint("that is -9223372036854775808")));
+        if op == UnaryOp::Negate {
+            let negated = self.negated(value, span)?;
+            return Ok(self.as_word(negated, false));
         }
-        if let Some(known) = known
-            && let Ok(negative) = i64::try_from(-known)
+        if let ast::ExprKind::String(_) = value.kind
+            && self.globals.infers_types
         {
-            let negative = negative.cast_unsigned();
-            return Ok(constant(negative, literal_type(negative, true), span));
+            let message = "a string has no opposite";
+            let hint = "compare it: … != \"text\"";
+            return Err(self.report(Diagnostic::error(span, message).hint(hint)));
         }
+        let value = self.condition(value)?;
         if let Some(known) = value.constant() {
-            let folded = constant(fold::unary(op, known), ty, span);
-            return Ok(match width {
-                Some(width) => narrowed(folded, width, span),
-                None => folded,
-            });
+            return Ok(constant(fold::unary(op, known), Type::Bool, span));
         }
         let value = Box::new(value);
-        let made = Expr::new(ExprKind::Unary { op, value }, ty, span);
-        Ok(match width {
-            Some(width) => narrowed(made, width, span),
-            None => made,
-        })
+        Ok(Expr::new(ExprKind::Unary { op, value }, Type::Bool, span))
     }
 }
 
 /// The value of a number that the text names.
-fn literal_value(expr: &Expr) -> Option<i128> {
+pub(super) fn literal_value(expr: &Expr) -> Option<i128> {
     let value = expr.constant().filter(|_| is_literal(expr))?;
     Some(match expr.ty.is_signed() {
         true => value.cast_signed().into(),
@@ -532,12 +514,6 @@ fn is_unsigned(expr: &Expr) -> bool {
         Type::Integer { signed, show, .. } => !signed && !matches!(show, Show::Names(_)),
         _ => false,
     }
-}
-
-/// Whether it is a number that is known and not negative.
-fn is_natural(expr: &Expr) -> bool {
-    expr.constant()
-        .is_some_and(|value| i64::try_from(value).is_ok() || !expr.ty.is_signed())
 }
 
 fn logic(and: bool, left: Expr, right: Expr, span: Span) -> Expr {

@@ -32,10 +32,25 @@ pub(crate) fn literal_type(value: u64, signed: bool) -> Type {
     Type::Integer { size, signed, show }
 }
 
-/// Whether it is a number as written, or calculated of such ones.
+/// Whether it is a number as written, or calculated of such ones. `(uint8)7` is none: what is written has no sign only where no signed type holds it.
 pub(crate) fn is_literal(expr: &Expr) -> bool {
-    let type_of = |value| literal_type(value, expr.ty.is_signed());
-    expr.constant().is_some_and(|value| type_of(value) == expr.ty)
+    let signed = expr.ty.is_signed();
+    expr.constant().is_some_and(|value| {
+        literal_type(value, signed) == expr.ty && (signed || i64::try_from(value).is_err())
+    })
+}
+
+/// Whether it is a number known now that is not negative and whose type says nothing of a sign: a cast, `(int8)7`, does.
+pub(super) fn is_natural(expr: &Expr) -> bool {
+    let signed = matches!(
+        expr.ty,
+        Type::Integer {
+            signed: true,
+            show: Show::Number(_),
+            ..
+        }
+    );
+    !signed && expr.constant().is_some_and(|value| i64::try_from(value).is_ok())
 }
 
 /// A text known now.
@@ -243,7 +258,7 @@ pub(super) fn common(left: &Expr, right: &Expr) -> Type {
     };
     // A number that is never negative is the same, signed or unsigned.
     let fits = |e: &Expr| match e.constant() {
-        Some(value) => i64::try_from(value).is_ok(),
+        Some(_) => is_natural(e),
         None => matches!(e.ty, Type::Bool) || e.ty.is_scalar() && !e.ty.is_signed(),
     };
     let address = |e: &Expr| matches!(e.ty, Type::Pointer(_));
