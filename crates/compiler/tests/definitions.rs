@@ -60,11 +60,12 @@ struct pack_off { char a; long b; };
 typedef struct { int x, y; } place_t;
 typedef place_t places_t[2];
 typedef unsigned long int word_t, *word_p;
+enum sized { OF_WORD = sizeof(word_t), OF_PLAIN = sizeof(struct plain) > 20 ? sizeof(struct plain *) + 1 : 0, OF_ROW = sizeof(short[COUNT]) };
 struct holder {
     place_t at; places_t all; word_t w; word_p p; enum small s; enum large l; _Bool ok;
     char name[COUNT * 3 + 1]; int grid[2][COUNT]; void (*call)(int, char *); int (*row)[4]; char *names[3];
     struct holder *next; struct { union { int u; char v; } deep; short tail; } named; struct plain inside;
-    struct bits fields; double d; float f; long long ll; unsigned short int us; signed char sc; char last[0];
+    struct bits fields; char as_long[sizeof(struct inner_wide) * 2 - sizeof(places_t)]; double d; float f; long long ll; unsigned short int us; signed char sc; char last[0];
 };
 ";
 
@@ -189,6 +190,9 @@ fn enumerations_have_values_and_the_least_size_that_holds_them() {
         ("MINUS", -3),
         ("NEXT", -2),
         ("COUNT", 4),
+        ("OF_WORD", 8),
+        ("OF_PLAIN", 9),
+        ("OF_ROW", 8),
     ] {
         assert_eq!(
             types.enumerator(name).map(|found| found.value),
@@ -270,6 +274,16 @@ fn wrong_definitions_are_reported_once_at_their_place() {
         ),
         ("struct a { int x[pid]; };", "pid", "no number that is known"),
         ("struct a { int x[-1]; };", "-1", "no length"),
+        (
+            "enum a { X = sizeof(nothing_t) };",
+            "nothing_t",
+            "there is no type \"nothing_t\"",
+        ),
+        (
+            "struct a { char x[sizeof(struct a)]; };",
+            "struct a)",
+            "struct a contains itself",
+        ),
         ("struct a { int x : 33; };", "33", "wider than its type"),
         ("struct a { int f(int); };", "int f", "a function is no member"),
         ("struct a { char x[1 << 20][1 << 20]; };", "char", "too large"),

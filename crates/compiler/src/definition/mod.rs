@@ -2,6 +2,7 @@
 
 mod constant;
 mod layout;
+mod measured;
 mod scalar;
 
 pub use constant::constant;
@@ -55,9 +56,11 @@ pub fn overlay(
         composites: HashMap::new(),
         enumerations: HashMap::new(),
         names: HashMap::new(),
+        aliases: HashMap::new(),
         values: HashMap::new(),
         scalars: HashMap::new(),
         measured: HashMap::new(),
+        sizes: HashMap::new(),
         found: Vec::new(),
     };
     maker.declare(definitions);
@@ -95,11 +98,15 @@ struct Maker<'d> {
     enumerations: HashMap<&'d str, (TypeId, u64)>,
     /// Names by `typedef`: their types.
     names: HashMap<&'d str, (TypeId, &'d CTypeUse)>,
+    /// The same before these have numbers: what is measured may come first.
+    aliases: HashMap<&'d str, &'d CTypeUse>,
     /// Values of enumerations.
     values: HashMap<&'d str, i64>,
     scalars: HashMap<&'static str, TypeId>,
     /// `None` while a type is being measured.
     measured: HashMap<(bool, &'d str), Option<Measure>>,
+    /// What `sizeof` is, by its place.
+    sizes: HashMap<Span, u64>,
     found: Vec<Diagnostic>,
 }
 
@@ -117,6 +124,9 @@ impl<'d> Maker<'d> {
 
     /// Gives all types their numbers, so that they can point to each other, and reads enumerations.
     fn declare(&mut self, definitions: &'d [Definition]) {
+        for name in definitions.iter().flat_map(|definition| &definition.names) {
+            self.aliases.entry(&name.name.node).or_insert(&name.ty);
+        }
         for ty in definitions.iter().flat_map(|definition| &definition.types) {
             let key = ty.name.node.as_str();
             let union = ty.tag == TypeTag::Union;
@@ -178,13 +188,18 @@ impl<'d> Maker<'d> {
             let kernel = || self.base?.enumerator(name).map(|found| found.value);
             own.or_else(kernel).or_else(|| (self.constant)(name))
         };
-        number(expr, &named)
+        number(&self.with_sizes(expr), &named)
     }
 
-    /// A number that is written, of names and operators, too.
+    /// A number that is written, of names, sizes and operators, too.
     fn number(&mut self, expr: &Expr) -> Option<i64> {
+        self.measure_sizes(expr);
         let value = self.known(expr);
-        if value.is_none() {
+        // What is wrong with a type in it was reported there.
+        let inside = |one: &Diagnostic| {
+            expr.span.start <= one.span.start && one.span.end <= expr.span.end && one.span != expr.span
+        };
+        if value.is_none() && !self.found.iter().any(inside) {
             self.error(
                 expr.span,
                 "this is no number that is known before the script runs",
@@ -307,7 +322,7 @@ impl<'d> Maker<'d> {
     }
 
     /// Bytes and alignment of a type that something lies in; what has none is reported.
-    fn measure(&mut self, ty: &'d CTypeUse, depth: u32) -> Option<Measure> {
+    fn measure(&mut self, ty: &CTypeUse, depth: u32) -> Option<Measure> {
         let mut count = 1_u64;
         let mut pointer = None;
         for shape in ty.shape.iter().rev() {
@@ -349,7 +364,7 @@ impl<'d> Maker<'d> {
         }
     }
 
-    fn measure_named(&mut self, ty: &'d CTypeUse, depth: u32) -> Option<Measure> {
+    fn measure_named(&mut self, ty: &CTypeUse, depth: u32) -> Option<Measure> {
         let name = ty.name.as_str();
         if depth > DEPTH {
             self.error(ty.span, "types are nested too deeply");
@@ -359,7 +374,7 @@ impl<'d> Maker<'d> {
         if ty.tag.is_some_and(|tag| tag != TypeTag::Enum)
             && let Some(known) = self.composites.get(&(union, name)).map(|known| known.ty)
         {
-            return self.measure_own((union, name), known, ty.span);
+            return self.measure_own((union, known.name.node.as_str()), known, ty.span);
         }
         if ty.tag == Some(TypeTag::Enum)
             && let Some((_, size)) = self.enumerations.get(name)
@@ -367,7 +382,7 @@ impl<'d> Maker<'d> {
             return Some((*size, *size));
         }
         if ty.tag.is_none() {
-            if let Some((_, inner)) = self.names.get(name).copied() {
+            if let Some(inner) = self.aliases.get(name).copied() {
                 return self.measure(inner, depth + 1);
             }
             if let Some((_, size, _)) = scalar::find(name) {
@@ -404,12 +419,12 @@ impl<'d> Maker<'d> {
         Some((size, align))
     }
 
-    fn unknown(&mut self, ty: &'d CTypeUse) {
+    fn unknown(&mut self, ty: &CTypeUse) {
         let name = ty.name.as_str();
         let message = format!("there is no type \"{}\"", written(ty));
         let mut known: Vec<&str> = scalar::names().collect();
         known.extend(self.composites.keys().map(|(_, name)| *name));
-        known.extend(self.names.keys().copied());
+        known.extend(self.aliases.keys().copied());
         known.extend(self.enumerations.keys().copied());
         known.retain(|name| !name.starts_with('('));
         let hint = did_you_mean(name, known);

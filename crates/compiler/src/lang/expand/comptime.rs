@@ -19,6 +19,23 @@ pub fn number(expr: &Expr, named: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
     }
 }
 
+/// Whether an expression is a literal, or one by its operators, which are computed before types are known: `1 + 1`.
+pub(super) fn is_literal(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Integer { .. } | ExprKind::String(_) | ExprKind::Bool(_) => true,
+        ExprKind::Binary {
+            op: BinaryOp::Add,
+            left,
+            right,
+        } if matches!(left.kind, ExprKind::String(_)) => matches!(right.kind, ExprKind::String(_)),
+        ExprKind::Unary { .. }
+        | ExprKind::Binary { .. }
+        | ExprKind::Chain { .. }
+        | ExprKind::Ternary { .. } => known(expr, &|_| None).is_some(),
+        _ => false,
+    }
+}
+
 /// Whether an expression is true, if that is known.
 pub(super) fn truth(expr: &Expr) -> Option<bool> {
     Some(match known(expr, &|_| None)? {

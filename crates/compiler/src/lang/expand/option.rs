@@ -1,5 +1,6 @@
 //! `getopt("name", default, "help")`: options of the script itself.
 
+use super::comptime;
 use super::positional::signed;
 use super::rewrite::Expander;
 use super::scope::Scope;
@@ -104,15 +105,7 @@ impl Expander<'_> {
             "is_literal" => {
                 let [Arg { value, .. }] = args else { return None };
                 let value = self.expr(value, scope, depth + 1);
-                let literal = match &value.kind {
-                    ExprKind::Integer { .. } | ExprKind::String(_) | ExprKind::Bool(_) => true,
-                    ExprKind::Unary {
-                        op: UnaryOp::Negate,
-                        value,
-                    } => matches!(value.kind, ExprKind::Integer { .. }),
-                    _ => false,
-                };
-                Some(ExprKind::Bool(literal))
+                Some(ExprKind::Bool(comptime::is_literal(&value)))
             }
             _ => None,
         }
