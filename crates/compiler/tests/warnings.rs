@@ -101,3 +101,34 @@ fn addresses_of_two_types_are_no_pair() {
         assert_eq!(warnings(body), [], "{body}");
     }
 }
+
+#[test]
+fn words_compared_with_negative_numbers_are_named() {
+    let message = "Expression of type: uint64 being cast to type: int64".to_owned();
+    for (body, place) in [
+        ("if (nsecs > -1) { print(1); }", "nsecs"),
+        ("$u = (uint64)1; if (-1 < $u) { print(1); }", "$u"),
+    ] {
+        assert_eq!(warnings(body), [(message.clone(), place.to_owned())], "{body}");
+    }
+    for body in [
+        "if (nsecs > 1) { print(1); }",
+        "$d = nsecs - 5; if (nsecs > $d) { print(1); }",
+        "if (pid > -1) { print(1); }",
+        "$x = -1; if ($x < -2) { print(1); }",
+    ] {
+        assert_eq!(warnings(body), [], "{body}");
+    }
+}
+
+#[test]
+fn a_cast_of_a_negative_number_to_its_type_is_unnecessary() {
+    let message = "Unnecessary cast: the value is of type int8 already".to_owned();
+    assert_eq!(
+        warnings("$a = (int8)-1; print($a)"),
+        [(message, "int8".to_owned())]
+    );
+    for body in ["$a = (int16)-1; print($a)", "$a = (uint8)-1; print($a)"] {
+        assert_eq!(warnings(body), [], "{body}");
+    }
+}

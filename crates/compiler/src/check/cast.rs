@@ -22,6 +22,10 @@ impl Checker<'_> {
         // debug information is there, and never in bpftrace, whose programs cast it.
         let known = match &operand.kind {
             Kind::Variable(_) | Kind::Cast { .. } | Kind::Integer { .. } => true,
+            Kind::Unary {
+                op: ast::UnaryOp::Negate,
+                value,
+            } => matches!(value.kind, Kind::Integer { .. }),
             Kind::Identifier(word) => word != "retval" && !is_argument(word),
             _ => false,
         };

@@ -5,6 +5,20 @@ use super::tree::{Expr, Show, Type};
 use crate::lang::diag::Diagnostic;
 
 impl Checker<'_> {
+    /// Warns of a whole word without a sign that is compared with a negative number: as in bpftrace both have signs then. Where the other number is not known
+    /// nothing is said: times are compared with their differences in every script.
+    pub(super) fn warn_of_word(&mut self, left: &Expr, right: &Expr) {
+        let negative = |side: &Expr| {
+            let known = side.constant().filter(|_| side.ty.is_signed());
+            known.is_some_and(|value| value.cast_signed() < 0)
+        };
+        for (word, other) in [(left, right), (right, left)] {
+            if word.ty == Type::U64 && negative(other) {
+                self.warn_of_implicit_cast(word, &Type::I64);
+            }
+        }
+    }
+
     /// Warns of an integer that is held as a type which lacks some of its values. Differences and quotients of other types are left alone: `nsecs - @start` is in every script.
     pub(super) fn warn_of_implicit_cast(&mut self, value: &Expr, held: &Type) {
         if !self.globals.infers_types || keeps_values(&value.ty, held) {

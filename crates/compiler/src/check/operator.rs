@@ -419,8 +419,11 @@ impl Checker<'_> {
     }
 
     fn warn_of_negative(&mut self, op: CompareOp, signed: bool, left: &Expr, right: &Expr) {
-        if signed || matches!(op, CompareOp::Equal | CompareOp::NotEqual) {
+        if matches!(op, CompareOp::Equal | CompareOp::NotEqual) {
             return;
+        }
+        if signed {
+            return self.warn_of_word(left, right);
         }
         let negative = |e: &&Expr| e.ty.is_signed() && e.constant().is_some_and(|v| (v as i64) < 0);
         if let Some(constant) = [left, right].into_iter().find(negative) {
