@@ -110,9 +110,10 @@ impl StackOptions {
         while let Some(record) = trace.reader.next()? {
             // Of other threads than the recording is about, only those switches were recorded that are about these.
             let is_fragment = self.off_cpu && !trace.tasks.is_target(record.tid);
-            match wanted(&record) && !is_fragment {
-                true => stacks.add(&record),
-                false => stacks.pass(&record),
+            if wanted(&record) && !is_fragment {
+                stacks.add(&record);
+            } else {
+                stacks.pass(&record);
             }
         }
         let tree = stacks.finish();

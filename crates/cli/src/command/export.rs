@@ -11,7 +11,7 @@ use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, Typ
 use kestrel::kernel::process::Interrupt;
 use kestrel_trace::convert::{self, FORMATS, OutputPath, RecordingContext};
 use kestrel_trace::event::EventClass;
-use kestrel_trace::print::counted;
+use kestrel_trace::print::{counted, thousands};
 use kestrel_trace::record::Record;
 use std::path::PathBuf;
 
@@ -88,14 +88,22 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let conversion = (target.begin)(recording, OutputPath::at(&path)?)?;
     let mut wanted = |record: &Record<'_>| choice.wants(record);
     let summary = trace.summary.as_ref();
-    let records = convert::convert(&mut trace.reader, summary, &mut wanted, conversion)?;
+    let converted = convert::convert(&mut trace.reader, summary, &mut wanted, conversion)?;
     let whole = report_read(&trace.reader, summary);
-    if records == 0 {
+    if converted.records == 0 {
         return Ok(filter::none_found(
             &options.trace.path,
             options.filter.are_given(),
         ));
     }
-    remark!("{} in {}", counted(records, "event"), path.display());
+    let all = counted(converted.records, "event");
+    let path = path.display();
+    match converted.left_out {
+        0 => remark!("{all} in {path}"),
+        left_out => {
+            let written = thousands(converted.records - left_out);
+            remark!("{written} of {all} in {path}: the others have no call stack");
+        }
+    }
     Ok(whole)
 }

@@ -151,9 +151,10 @@ impl Source {
         let whole = pass.run(|record, wanted, _| {
             // Of other threads than the recording is about, only those switches were recorded that are about these.
             let is_fragment = weight == Weight::OffCpu && !tasks.is_target(record.tid);
-            match wanted && !is_fragment {
-                true => stacks.add(record),
-                false => stacks.pass(record),
+            if wanted && !is_fragment {
+                stacks.add(record);
+            } else {
+                stacks.pass(record);
             }
             AfterRecord::GoOn
         })?;

@@ -30,20 +30,22 @@ fn every_format_has_every_event() {
     let place = WorkFolder::new();
     let all = record(&place);
     assert!(all >= 3, "{all}");
-    for format in [
-        "perf-data",
-        "trace-dat",
-        "perfetto",
-        "chrome",
-        "parquet",
-        "pprof",
-        "folded",
-    ] {
+    for format in ["perf-data", "trace-dat", "perfetto", "chrome", "parquet", "pprof"] {
         let answer = place.run(&["export", "--to", format, "-o", &format!("a/{format}"), "t"]);
         let answer = answer.succeeds();
         let printed = format!("{all} events in a/{format}");
         assert!(answer.err.contains(&printed), "no {printed:?} in {}", answer.err);
     }
+    // Lines of stacks have no place for the others, and the message says how many that are.
+    let answer = place
+        .run(&["export", "--to", "folded", "-o", "folded", "t"])
+        .succeeds();
+    let folded = std::fs::read_to_string(place.path().join("folded")).unwrap();
+    let counts = folded.lines().map(|line| line.rsplit_once(' ').unwrap().1);
+    let stacks: usize = counts.map(|count| count.parse::<usize>().unwrap()).sum();
+    assert!(0 < stacks && stacks < all, "{stacks} of {all}");
+    let printed = format!("{stacks} of {all} events in folded: the others have no call stack");
+    assert!(answer.err.contains(&printed), "no {printed:?} in {}", answer.err);
     let tool = |tool: &str, arguments: &[&str]| {
         let output = std::process::Command::new(tool)
             .args(arguments)

@@ -62,6 +62,11 @@ pub trait Conversion {
         Ok(())
     }
 
+    /// How many of the records so far are not in the file, as a format of stacks alone leaves out those without one.
+    fn left_out(&self) -> u64 {
+        0
+    }
+
     /// Writes what stands at the end, and gives the file its name.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ pub(super) const FORMAT: ConversionFormat = ConversionFormat {
 struct Folded {
     place: OutputPath,
     stacks: Stacks,
+    without_stack: u64,
 }
 
 impl Folded {
@@ -23,6 +24,7 @@ impl Folded {
         Self {
             place,
             stacks: Stacks::new(recording.symbols, recording.processes, Weight::Records),
+            without_stack: 0,
         }
     }
 }
@@ -33,8 +35,12 @@ impl Conversion for Folded {
     }
 
     fn record(&mut self, record: &Record<'_>) -> Result<()> {
-        self.stacks.add(record);
+        self.without_stack += u64::from(!self.stacks.add(record));
         Ok(())
+    }
+
+    fn left_out(&self) -> u64 {
+        self.without_stack
     }
 
     fn finish(self: Box<Self>) -> Result<()> {

@@ -42,7 +42,16 @@ pub fn find_format(name: &str) -> Option<&'static ConversionFormat> {
     FORMATS.iter().find(|target| target.name == name)
 }
 
-/// Writes those of the records left in `reader` that `wanted` says, and what was lost between them; gives their number.
+/// Counts of the records that a conversion was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Converted {
+    /// All of them.
+    pub records: u64,
+    /// Those that the file has no place for.
+    pub left_out: u64,
+}
+
+/// Writes those of the records left in `reader` that `wanted` says, and what was lost between them; gives how many there are.
 ///
 /// # Errors
 /// Errors of reading and of writing.
@@ -51,7 +60,7 @@ pub fn convert<R: Source>(
     summary: Option<&Summary>,
     wanted: &mut dyn FnMut(&Record<'_>) -> bool,
     mut conversion: Box<dyn Conversion>,
-) -> Result<u64> {
+) -> Result<Converted> {
     let (mut records, mut met) = (0, 0);
     let mut written: BTreeMap<u32, u64> = BTreeMap::new();
     loop {
@@ -73,8 +82,9 @@ pub fn convert<R: Source>(
         *counted.entry(count.cpu).or_default() += count.lost;
     }
     tell(&counted, &mut written, conversion.as_mut())?;
+    let left_out = conversion.left_out();
     conversion.finish()?;
-    Ok(records)
+    Ok(Converted { records, left_out })
 }
 
 /// Reports to a conversion the losses of each CPU, less those already reported.

@@ -46,11 +46,12 @@ impl Stacks {
         }
     }
 
-    /// Adds a record: nothing where it has no stack.
-    pub fn add(&mut self, record: &Record<'_>) {
+    /// Adds a record: nothing where it has no stack. Gives whether it had one.
+    pub fn add(&mut self, record: &Record<'_>) -> bool {
         self.learner.learn(record, &mut self.processes);
         let node = self.place(record);
         self.weigher.weigh(record, node, &mut self.tree);
+        node.is_some()
     }
 
     /// Takes note of a record whose stack is not wanted: of names of threads, and that a thread runs again.

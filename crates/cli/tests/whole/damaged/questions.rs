@@ -49,7 +49,9 @@ pub(super) fn stacks(scene: &Scene<'_>, choice: u64) -> Result<(), String> {
         _ => Weight::OffCpu,
     };
     let mut stacks = Stacks::new(trace.symbols.clone(), trace.processes.clone(), weight);
-    each(&mut trace, |record| stacks.add(record))?;
+    each(&mut trace, |record| {
+        stacks.add(record);
+    })?;
     let tree = stacks.finish();
     let graph = CallGraph::default();
     _ = (graph.text(&tree), graph.json(&tree), folded(&tree));
