@@ -151,6 +151,14 @@ impl Processes {
         self.learn(tid, newer.unwrap_or(name));
     }
 
+    /// Gives a thread the name that it had at this time, where all changes are known.
+    fn follow(&mut self, tid: u32, time_ns: u64) {
+        let changes = Arc::clone(&self.changes);
+        if let Some(name) = changes.name_at(tid, time_ns) {
+            self.learn(tid, name.as_bytes());
+        }
+    }
+
     fn learn(&mut self, tid: u32, name: &[u8]) {
         if name.is_empty() || tid == 0 {
             return;
@@ -287,6 +295,9 @@ impl Learner {
     /// Learns names from `record` into `processes`.
     #[inline]
     pub fn learn(&mut self, record: &Record<'_>, processes: &mut Processes) {
+        if processes.changes.is_complete() {
+            processes.follow(record.tid, record.time_ns);
+        }
         let known = self.roles.get(usize::from(record.event.id.0));
         match known {
             Some(Some((identity, roles))) if *identity == record.event.layout.identity() => {

@@ -231,6 +231,11 @@ impl UserSymbols {
         processes.flat_map(|(pid, mappings)| mappings.iter().map(|mapping| (*pid, mapping)))
     }
 
+    /// Mappings of one process.
+    pub fn mappings_of(&self, pid: u32) -> impl Iterator<Item = &Mapping> {
+        self.processes.get(&pid).into_iter().flatten()
+    }
+
     /// Where a process's code address lay at a time. The newest mapping counts where several cover it.
     pub fn locate(&self, pid: u32, time_ns: u64, address: u64) -> Option<Location<'_>> {
         let mappings = self.processes.get(&pid)?;

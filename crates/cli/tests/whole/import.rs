@@ -45,15 +45,22 @@ fn nanoseconds(text: &str) -> u64 {
 }
 
 fn same_as_perf_script(place: &WorkFolder, file: &str) {
-    let line = format!("perf script -i {file} --ns -G -F pid,tid,cpu,time,event,trace");
+    let line = format!("perf script -i {file} --ns -G -F comm,pid,tid,cpu,time,event,trace");
     let Some(script) = tool(place, &line) else { return };
     let lines: Vec<&str> = script.lines().filter(|line| !line.trim().is_empty()).collect();
     let records = place.json_lines(&["print", "--records", file]);
     assert!(records.len() > 20, "{file}: {}", records.len());
     assert_eq!(records.len(), lines.len(), "{file}");
+    for (record, line) in records.iter().zip(&lines) {
+        // Names of the moment; a thread of which perf has none yet is shown by its number.
+        let name = line.split_whitespace().next().unwrap();
+        let ours = record["comm"].as_str().unwrap().replace("<idle>", "swapper");
+        let number = format!(":{}", record["tid"]);
+        assert!(name == ours || name == number, "{line}: {record}");
+    }
     for at in ten(records.len()) {
         let (record, line) = (&records[at], lines[at]);
-        let mut words = line.split_whitespace();
+        let mut words = line.split_whitespace().skip(1);
         let (thread, cpu, time, event) = (words.next(), words.next(), words.next(), words.next());
         // Of a pipe perf shows the thread alone.
         let (pid, tid) = (&record["pid"], &record["tid"]);

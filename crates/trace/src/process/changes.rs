@@ -11,7 +11,12 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     threads: HashMap<u32, Thread, RandomState>,
+    /// Whether each change was told when it happened: then a thread's name is the one of the moment, whether a record has it or not.
+    complete: bool,
 }
+
+/// The line of the file that says that they are complete: no thread has this number.
+const COMPLETE: &str = "0 0 complete";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Thread {
@@ -32,6 +37,23 @@ impl Changes {
     /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.threads.is_empty()
+    }
+
+    /// Notes a name that a thread got at this time, as something beside the records tells of every change.
+    pub(crate) fn tell(&mut self, tid: u32, name: &str, time_ns: u64) {
+        if tid != 0 && !name.is_empty() {
+            let names = &mut self.threads.entry(tid).or_default().names;
+            let at = names.partition_point(|(from_ns, _)| *from_ns <= time_ns);
+            if at == 0 || names[at - 1].1 != name {
+                names.insert(at, (time_ns, name.to_owned()));
+            }
+            self.complete = true;
+        }
+    }
+
+    /// Whether each change was told.
+    pub(super) fn is_complete(&self) -> bool {
+        self.complete
     }
 
     /// Notes the name that a record of this time has for a thread; `is_change` where the record is that of the change itself.
@@ -87,17 +109,22 @@ impl Changes {
     pub fn to_text(&self) -> String {
         let mut all: Vec<_> = self.threads.iter().collect();
         all.sort_unstable_by_key(|(tid, _)| **tid);
+        let head = self.complete.then(|| format!("{COMPLETE}\n"));
         let lines = all.into_iter().flat_map(|(tid, thread)| {
             let names = thread.names.iter();
             names.map(move |(from_ns, name)| format!("{tid} {from_ns} {}\n", name.replace(['\n', '\r'], "?")))
         });
-        lines.collect()
+        head.into_iter().chain(lines).collect()
     }
 
     /// Parses the text of `to_text`.
     pub fn parse(text: &str) -> Result<Self> {
         let mut all = Self::default();
         for line in text.lines() {
+            if line == COMPLETE {
+                all.complete = true;
+                continue;
+            }
             let read = || {
                 let (tid, rest) = line.split_once(' ')?;
                 let (from_ns, name) = rest.split_once(' ')?;
@@ -141,6 +168,24 @@ mod tests {
             assert_eq!(all.name_at(8, 30), None);
         }
         assert!(Changes::parse("7 w\n").is_err());
+    }
+
+    #[test]
+    fn changes_that_were_told_are_complete_also_when_they_are_read() {
+        let mut all = Changes::default();
+        all.note(7, b"sh", 10, false);
+        assert!(!all.is_complete());
+        for (time_ns, name) in [(25, "cat"), (0, "sh"), (30, "cat")] {
+            all.tell(7, name, time_ns);
+        }
+        all.tell(0, "swapper", 0);
+        let read = Changes::parse(&all.to_text()).unwrap();
+        assert!(read.is_complete());
+        assert_eq!(
+            [0, 24, 25].map(|time_ns| read.name_at(7, time_ns).unwrap()),
+            ["sh", "sh", "cat"]
+        );
+        assert_eq!(read.name_at(0, 1), None);
     }
 
     #[test]

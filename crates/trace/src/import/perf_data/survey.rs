@@ -1,11 +1,11 @@
 //! The first pass over a `perf.data` file: names of threads, mappings of their memory, and records that are not shown.
 
 use super::super::input::{Input, text_of};
-use super::features::{Attributes, Features};
+use super::features::Features;
 use super::records::{Record, Records, kind as stream};
 use super::samples::Ids;
 use crate::convert::perf_data::{about, kind};
-use crate::process::Processes;
+use crate::process::{Changes, Processes};
 use crate::tasks::Tasks;
 use crate::user_symbol::{Binary, Mapping, UserSymbols};
 use std::collections::{BTreeMap, HashMap};
@@ -16,6 +16,8 @@ use std::io;
 pub(super) struct Survey {
     pub(super) features: Features,
     pub(super) processes: Processes,
+    /// Names of threads, each with the time from which it held.
+    renames: Changes,
     pub(super) tasks: Tasks,
     pub(super) user: UserSymbols,
     pub(super) samples: u64,
@@ -45,11 +47,47 @@ const MAX: usize = 1 << 20;
 /// Most types of records that are distinguished.
 const TYPES: usize = 64;
 
+/// Records that change what is known of tasks. Those of several CPUs stand in the file in no order: a child's COMM, of the CPU that it ran on, before the FORK that made it.
+const TASKS: [u32; 4] = [kind::COMM, kind::FORK, kind::MMAP, kind::MMAP2];
+/// Bytes of such records that wait to be put in order.
+const HELD: usize = 64 << 20;
+
+/// Changes of tasks, in the order of the file.
+#[derive(Debug, Default)]
+struct TaskChanges {
+    all: Vec<TaskChange>,
+    bytes: usize,
+    latest_ns: u64,
+}
+
+#[derive(Debug)]
+struct TaskChange {
+    record: Record,
+    time_ns: u64,
+    body: Vec<u8>,
+}
+
+impl TaskChanges {
+    /// Takes one that happened at this time; 0 is that of a record without one, which holds from its place in the file on.
+    fn put(&mut self, record: Record, body: &[u8], time_ns: u64) {
+        self.latest_ns = self.latest_ns.max(time_ns);
+        let time_ns = if time_ns == 0 { self.latest_ns } else { time_ns };
+        self.bytes += size_of::<TaskChange>() + body.len();
+        self.all.push(TaskChange {
+            record,
+            time_ns,
+            body: body.to_vec(),
+        });
+    }
+}
+
 impl Survey {
-    pub(super) fn new(features: Features, mut records: Records) -> io::Result<Self> {
-        let mut it = Self {
+    /// No records yet.
+    fn of(features: Features) -> Self {
+        Self {
             features,
             processes: Processes::default(),
+            renames: Changes::default(),
             tasks: Tasks::default(),
             user: UserSymbols::default(),
             samples: 0,
@@ -58,16 +96,32 @@ impl Survey {
             mappings: 0,
             forgotten: 0,
             unseen: BTreeMap::new(),
-        };
+        }
+    }
+
+    pub(super) fn new(features: Features, mut records: Records) -> io::Result<Self> {
+        let mut it = Self::of(features);
         let mut ids = Ids::new(&it.features.attributes);
+        let mut changes = TaskChanges::default();
         while let Some(record) = records.next()? {
             if record.kind == stream::ATTRIBUTES {
                 it.features.attributes_record(records.body(), record.at);
                 ids = Ids::new(&it.features.attributes);
                 continue;
             }
-            it.take(record, records.body(), &ids);
+            if !TASKS.contains(&record.kind) {
+                it.take(record, records.body());
+                continue;
+            }
+            let time_ns = it.time(record, records.body(), &ids);
+            changes.put(record, records.body(), time_ns);
+            if changes.bytes > HELD {
+                it.apply(&mut changes);
+            }
         }
+        it.apply(&mut changes);
+        it.processes = it.processes.with_changes(it.renames);
+        it.renames = Changes::default();
         if let Some(tracing) = &mut it.features.tracing {
             // Names from records are newer.
             let mut names = std::mem::take(&mut tracing.processes);
@@ -77,12 +131,28 @@ impl Survey {
         Ok(it)
     }
 
-    fn take(&mut self, record: Record, body: &[u8], ids: &Ids) {
+    /// Applies changes of tasks in the order of their times.
+    fn apply(&mut self, changes: &mut TaskChanges) {
+        changes.bytes = 0;
+        let mut all = std::mem::take(&mut changes.all);
+        all.sort_by_key(|change| change.time_ns);
+        for TaskChange {
+            record,
+            time_ns,
+            body,
+        } in all
+        {
+            match record.kind {
+                kind::COMM => _ = self.comm(record, &body, time_ns),
+                kind::FORK => _ = self.fork(&body, time_ns),
+                _ => _ = self.mapping(record, &body, time_ns),
+            }
+        }
+    }
+
+    fn take(&mut self, record: Record, body: &[u8]) {
         match record.kind {
             kind::SAMPLE => self.samples += 1,
-            kind::COMM => _ = self.comm(record, body, ids),
-            kind::MMAP | kind::MMAP2 => _ = self.mapping(record, body, ids),
-            kind::FORK => _ = self.fork(body),
             stream::TRACING_DATA => self.features.tracing(body, record.at),
             stream::FEATURE => self.features.feature_record(body, record.at),
             stream::EVENT_UPDATE => self.features.update_record(body),
@@ -96,44 +166,52 @@ impl Survey {
         }
     }
 
-    /// The time that stands at the end of a record that is no sample.
-    fn time(body: &[u8], ids: &Ids, attributes: &[Attributes]) -> u64 {
-        ids.trailer(body, attributes).map_or(0, |trailer| trailer.time_ns)
+    /// The time of a change of a task: its own, or what stands at the end of a record that is no sample.
+    fn time(&self, record: Record, body: &[u8], ids: &Ids) -> u64 {
+        if record.kind == kind::FORK {
+            let time = body.get(16..).and_then(|rest| rest.first_chunk());
+            return time.map_or(0, |time| u64::from_le_bytes(*time));
+        }
+        let trailer = ids.trailer(body, &self.features.attributes);
+        trailer.map_or(0, |trailer| trailer.time_ns)
     }
 
-    fn comm(&mut self, record: Record, body: &[u8], ids: &Ids) -> Option<()> {
+    fn comm(&mut self, record: Record, body: &[u8], time_ns: u64) -> Option<()> {
         let mut input = Input::new(body);
         let (pid, tid) = (input.u32()?, input.u32()?);
         self.tasks.insert(tid, pid);
         let name = input.text()?;
         if record.about & about::EXEC != 0 {
-            let time_ns = Self::time(body, ids, &self.features.attributes);
             self.user.close(pid, time_ns);
         }
-        if tid != 0 {
-            self.processes.insert(tid, name);
-        }
+        self.rename(tid, name, time_ns);
         Some(())
     }
 
-    fn fork(&mut self, body: &[u8]) -> Option<()> {
+    fn rename(&mut self, tid: u32, name: String, time_ns: u64) {
+        if tid != 0 {
+            self.renames.tell(tid, &name, time_ns);
+            self.processes.insert(tid, name);
+        }
+    }
+
+    fn fork(&mut self, body: &[u8], time_ns: u64) -> Option<()> {
         let mut input = Input::new(body);
         let (pid, parent, tid, parent_tid) = (input.u32()?, input.u32()?, input.u32()?, input.u32()?);
-        let time_ns = input.u64()?;
         self.tasks.insert(tid, pid);
         if let Some(name) = self.processes.name(parent_tid, parent).map(str::to_owned)
             && parent_tid != 0
         {
-            self.processes.insert(tid, name);
+            self.rename(tid, name, time_ns);
         }
         if pid != parent {
             // A number may have been another process's before.
             self.user.close(pid, time_ns);
             let inherited: Vec<Mapping> = self
                 .user
-                .mappings()
-                .filter(|(of, mapping)| *of == parent && mapping.until_ns == u64::MAX)
-                .map(|(_, mapping)| Mapping {
+                .mappings_of(parent)
+                .filter(|mapping| mapping.until_ns == u64::MAX)
+                .map(|mapping| Mapping {
                     from_ns: time_ns,
                     ..*mapping
                 })
@@ -145,7 +223,7 @@ impl Survey {
         Some(())
     }
 
-    fn mapping(&mut self, record: Record, body: &[u8], ids: &Ids) -> Option<()> {
+    fn mapping(&mut self, record: Record, body: &[u8], time_ns: u64) -> Option<()> {
         let mut input = Input::new(body);
         let (pid, _tid) = (input.u32()?, input.u32()?);
         let (start, size, offset) = (input.u64()?, input.u64()?, input.u64()?);
@@ -173,7 +251,6 @@ impl Survey {
             build_id = Some(id.iter().map(|byte| format!("{byte:02x}")).collect());
         }
         let path = text_of(input.rest());
-        let time_ns = Self::time(body, ids, &self.features.attributes);
         let binary = self.binary(path, build_id);
         let end = start.checked_add(size)?;
         self.add(
@@ -231,5 +308,54 @@ impl Survey {
             ));
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record of these words, then bytes.
+    fn body(words: &[u32], rest: &[u8]) -> Vec<u8> {
+        let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        body.extend_from_slice(rest);
+        body
+    }
+
+    fn record(kind: u32, about: u16) -> Record {
+        Record { kind, about, at: 0 }
+    }
+
+    #[test]
+    fn changes_of_tasks_are_taken_in_the_order_of_their_times() {
+        let mut survey = Survey::of(Features::default());
+        let mut changes = TaskChanges::default();
+        let mapped = |start: u64, path: &[u8]| {
+            let numbers = [start, 0x1000, 0].map(u64::to_le_bytes).concat();
+            body(&[7, 7], &[&numbers, path].concat())
+        };
+        // The CPU of the child comes first in the file: it executes `cat` there. Its parent's CPU tells later of what was before: that it forked.
+        changes.put(record(kind::COMM, 0), &body(&[1, 1], b"sh\0"), 0);
+        changes.put(record(kind::COMM, about::EXEC), &body(&[7, 7], b"cat\0"), 50);
+        changes.put(
+            record(kind::MMAP, about::USER),
+            &mapped(0x4000, b"/bin/cat\0"),
+            51,
+        );
+        changes.put(
+            record(kind::FORK, 0),
+            &body(&[7, 1, 7, 1], &40u64.to_le_bytes()),
+            40,
+        );
+        survey.apply(&mut changes);
+        assert_eq!(survey.processes.name(7, 7), Some("cat"));
+        let mapping = survey.user.mappings_of(7).next().unwrap();
+        assert_eq!((mapping.from_ns, mapping.until_ns), (51, u64::MAX));
+        // One without a time holds from its place in the file on.
+        changes.put(record(kind::COMM, 0), &body(&[7, 7], b"tac\0"), 0);
+        survey.apply(&mut changes);
+        assert_eq!(survey.processes.name(7, 7), Some("tac"));
+        let names = survey.renames.to_text();
+        assert_eq!(names, "0 0 complete\n1 0 sh\n7 40 sh\n7 50 cat\n7 51 tac\n");
     }
 }
