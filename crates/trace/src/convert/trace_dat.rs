@@ -39,6 +39,7 @@ const SHORT: usize = 28;
 /// Options that stand behind the description of events.
 pub(crate) mod option {
     pub(crate) const DONE: u16 = 0;
+    pub(crate) const DATE: u16 = 1;
     pub(crate) const CPUSTAT: u16 = 2;
     pub(crate) const BUFFER: u16 = 3;
     pub(crate) const TRACECLOCK: u16 = 4;

@@ -1,6 +1,6 @@
 //! The head of a `trace.dat`: of version 6 in one piece, of version 7 in sections that options lead to.
 
-use super::super::input::Input;
+use super::super::input::{Input, text_of};
 use super::super::tracing_data::TracingData;
 use crate::convert::trace_dat::option;
 use crate::packet::CPUS;
@@ -33,6 +33,8 @@ pub(super) enum Packing {
 /// Conversion from the numbers in the file to ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
+    /// ns from 1970 to the clock's 0, of `record --date`.
+    pub(super) wall_ns: u64,
     /// ns that are added.
     offset: i64,
     /// Multiplier, bits to shift, and ticks to take off, of a processor's counter.
@@ -47,6 +49,7 @@ pub(super) struct Head {
     pub(super) packed: Packing,
     pub(super) parts: Vec<Part>,
     pub(super) clock: Clock,
+    clock_name: String,
     /// Events that were lost, by CPU, as far as the kernel counted them.
     pub(super) lost: BTreeMap<u32, u64>,
     pub(super) hostname: String,
@@ -62,6 +65,9 @@ const MAX: u64 = 1 << 28;
 const FIRST: u64 = 1 << 20;
 /// Most parts of a file's options.
 const OPTIONS: usize = 64;
+
+/// Clocks of the kernel's tracer that count something other than ns.
+const COUNTERS: &[&str] = &["counter", "x86-tsc", "ppc-tb"];
 
 impl Clock {
     pub(super) fn ns(&self, time: u64) -> u64 {
@@ -143,6 +149,7 @@ impl Head {
                     "7" => head.sections(&mut input, file, length)?,
                     other => return Err(format!("it is of version {other}; versions 6 and 7 are read")),
                 }
+                head.remarks.extend(head.clock_remark());
                 Ok(head)
             });
             match read {
@@ -187,6 +194,10 @@ impl Head {
         }
         // The main buffer's places stand here, those of an instance where its option says.
         self.places(input, "", cpus).ok_or_else(cut)?;
+        // Then the clock, where an option without a value announces it.
+        if let Some(text) = input.u64().and_then(|size| input.take(size.try_into().ok()?)) {
+            self.name_clock(&text_of(text));
+        }
         for instance in instances {
             let mut body = Input::new(&instance);
             let read = body.u64().zip(body.text()).and_then(|(at, name)| {
@@ -206,6 +217,14 @@ impl Head {
             }
         }
         Ok(())
+    }
+
+    /// Takes the clocks that the kernel has, with the one that was used in brackets.
+    fn name_clock(&mut self, clocks: &str) {
+        let chosen = clocks.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        if let Some((name, _)) = chosen {
+            self.clock_name = name.to_owned();
+        }
     }
 
     /// Reads places and sizes of the records of all CPUs.
@@ -356,9 +375,18 @@ impl Head {
         Ok((number, text))
     }
 
+    /// A remark about a clock whose times are none.
+    pub(super) fn clock_remark(&self) -> Option<String> {
+        let name = &self.clock_name;
+        let is_count = COUNTERS.contains(&name.as_str()) && self.clock.counter.is_none();
+        is_count.then(|| {
+            format!("its times are what the clock {name} counts, shown as ns: `trace-cmd record -C mono` has times, `-C tsc2nsec` the processor's counter as ns")
+        })
+    }
+
     /// Takes an option that both versions have.
-    fn option(&mut self, number: u16, body: &[u8]) {
-        let text = super::super::input::text_of(body);
+    pub(super) fn option(&mut self, number: u16, body: &[u8]) {
+        let text = text_of(body);
         let mut input = Input::new(body);
         match number {
             option::CPUSTAT => self.counts(&text),
@@ -375,6 +403,16 @@ impl Head {
                     false => format!("trace-cmd {version}"),
                 };
             }
+            option::DATE => match text
+                .strip_prefix("0x")
+                .map(|digits| u64::from_str_radix(digits, 16))
+            {
+                Some(Ok(microseconds)) => self.clock.wall_ns = microseconds.saturating_mul(1000),
+                _ => self
+                    .remarks
+                    .push(format!("the date of its clock, {text:?}, is not understood")),
+            },
+            option::TRACECLOCK => self.name_clock(&text),
             option::OFFSET => match text.trim().parse() {
                 Ok(offset) => self.clock.offset = offset,
                 Err(_) => self

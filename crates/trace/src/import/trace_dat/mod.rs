@@ -236,7 +236,10 @@ fn open(file: File, length: u64) -> Result<Foreign, String> {
             hostname: head.hostname,
             kernel_release: head.release,
             machine: head.machine,
-            clock: ClockOffset::default(),
+            clock: ClockOffset {
+                seconds: head.clock.wall_ns / 1_000_000_000,
+                nanoseconds: (head.clock.wall_ns % 1_000_000_000) as u32,
+            },
             ..TraceInfo::default()
         },
         streams,

@@ -1,7 +1,7 @@
 //! Stacks and durations out of pages that are put together by hand.
 
 use super::*;
-use crate::convert::trace_dat::{COUNTED, LOST};
+use crate::convert::trace_dat::{COUNTED, LOST, option};
 use crate::import::draft::Events as _;
 use std::io::Write as _;
 
@@ -220,4 +220,33 @@ fn the_return_of_a_function_says_how_long_it_ran() {
     assert_eq!((ran(&records[0]), ran(&records[1])), (7861, 0));
     // Where no stacks were recorded, records have no field for them.
     assert_eq!(records[2].3.len(), 1);
+}
+
+#[test]
+fn a_file_says_the_time_of_day_and_what_its_clock_counts() {
+    let head = |options: &[(u16, &str)]| {
+        let mut head = Head::default();
+        for (number, text) in options {
+            head.option(*number, text.as_bytes());
+        }
+        head
+    };
+    let date = head(&[(option::DATE, "0x6615736cd5576\0")]);
+    assert_eq!(date.clock.wall_ns, 1_795_877_069_739_382_000);
+    assert!(date.remarks.is_empty());
+    let wrong = head(&[(option::DATE, "noon\0")]);
+    assert!(wrong.remarks[0].contains("noon"), "{:?}", wrong.remarks);
+    let clock = |options: &[(u16, &str)]| head(options).clock_remark();
+    let counter = "local global counter mono [x86-tsc]\n\0";
+    assert!(
+        clock(&[(option::TRACECLOCK, counter)])
+            .unwrap()
+            .contains("x86-tsc")
+    );
+    assert_eq!(clock(&[(option::TRACECLOCK, "local [mono] x86-tsc\n\0")]), None);
+    let rate = "\u{1}\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    assert_eq!(
+        clock(&[(option::TRACECLOCK, counter), (option::TSC2NSEC, rate)]),
+        None
+    );
 }
