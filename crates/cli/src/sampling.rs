@@ -51,11 +51,27 @@ impl Sampling {
         }
     }
 
-    /// A counter as an event of the language; none where the text names something else.
+    /// A list of events with its counters as events of the language; none where there is no counter among them.
     fn event(&self, text: &str) -> Result<Option<String>, Failure> {
-        let text = text.trim_start();
-        let end = text.find(|c: char| !c.is_ascii_alphanumeric() && !"-_:".contains(c));
-        let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+        let (mut events, mut sampled, mut rest) = (String::new(), false, text);
+        loop {
+            let text = rest.trim_start();
+            let end = text.find(|c: char| !c.is_ascii_alphanumeric() && !"-_:*?.[]".contains(c));
+            let (name, behind) = text.split_at(end.unwrap_or(text.len()));
+            let counter = self.counter(name)?;
+            sampled |= counter.is_some();
+            events.push_str(counter.as_deref().unwrap_or(name));
+            let Some(next) = behind.trim_start().strip_prefix(',') else {
+                events.push_str(behind);
+                return Ok(sampled.then_some(events));
+            };
+            events.push(',');
+            rest = next;
+        }
+    }
+
+    /// A counter as an event of the language; none where the name is something else's.
+    fn counter(&self, name: &str) -> Result<Option<String>, Failure> {
         let Some((kind, counter)) = counter(name) else {
             return Ok(None);
         };
@@ -74,7 +90,7 @@ impl Sampling {
             (None, Some(count)) => format!("{kind}:{counter}:{count}"),
             (None, None) => format!("{kind}:{counter}"),
         };
-        Ok(Some(format!("{event}{rest}")))
+        Ok(Some(event))
     }
 }
 
@@ -121,6 +137,19 @@ mod tests {
         assert_eq!(
             one(None, None, "software:page-faults:3"),
             "software:page-faults:3"
+        );
+        // Lists as perf takes them.
+        assert_eq!(
+            one(None, Some(1), "minor-faults, sched:*,faults /pid == 1/"),
+            "software:minor-faults:1,sched:*,software:faults:1 /pid == 1/"
+        );
+        assert_eq!(
+            one(None, None, "cpu-clock,task-clock"),
+            "software:cpu-clock,software:task-clock"
+        );
+        assert_eq!(
+            one(None, None, "uprobe:/bin/cpu,faults:f"),
+            "uprobe:/bin/cpu,faults:f"
         );
         assert_eq!(
             events(None, Some(9), &["sched:sched_switch", "page-faults"]).unwrap(),

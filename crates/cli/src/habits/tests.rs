@@ -75,6 +75,21 @@ const WORK: &[(&str, &str, &str)] = &[
         "record -e 'syscalls:*' --filter 'common_pid != 1' -- make",
         "a filter for all of a group",
     ),
+    (
+        "perf",
+        "record -e minor-faults,major-faults -c 1 -- make",
+        "several counters, each time",
+    ),
+    (
+        "perf",
+        "record -e sched:sched_switch,cpu-clock -- make",
+        "tracepoints and counters",
+    ),
+    (
+        "perf",
+        "record --event sched:sched_switch --cpu 0 --output my.trace sleep 5",
+        "long options",
+    ),
     ("perf", "top", "events and who causes them, as they happen"),
     ("perf", "top -d 5", "every five seconds"),
     ("perf", "top -e sched:sched_switch", "one event"),
@@ -85,6 +100,15 @@ const WORK: &[(&str, &str, &str)] = &[
     ("perf", "stat -x, -- make", "fields with separators"),
     ("perf", "stat -e cycles,instructions -a -A sleep 5", "by CPU"),
     ("perf", "stat -p 1", "a process"),
+    ("perf", "stat -a -C 0,1 sleep 5", "all that happens on CPUs"),
+    ("perf", "stat -a -G system.slice sleep 5", "a cgroup"),
+    ("perf", "stat -p 1 sleep 10", "a process while a command runs"),
+    (
+        "perf",
+        "stat -e cs,faults -x, -o counts -- make",
+        "fields in a file",
+    ),
+    ("perf", "stat -I100 -a sleep 1", "a value beside its option"),
     ("perf", "stat -aA -e msr/tsc/ sleep 5", "a unit's counters"),
     (
         "perf",
@@ -97,12 +121,26 @@ const WORK: &[(&str, &str, &str)] = &[
     ("perf", "report perf.data", "perf's own recording"),
     ("trace-cmd", "print trace.dat", "trace-cmd's own recording"),
     ("perf", "report --no-children", "by the code itself"),
+    (
+        "perf",
+        "report --comm make --pid 1 --tid 1 --cpu 0",
+        "a part of it",
+    ),
+    ("perf", "print --ns perf.data", "times with nanoseconds"),
     ("perf", "report --percent-limit 1", "rows of 1 % and more"),
     ("perf", "sched record", "the scheduler"),
     ("perf", "sched latency", "delays"),
     ("perf", "sched latency -s max", "the longest delays first"),
     ("perf", "sched map", "which CPU had which task"),
     ("perf", "sched timehist", "the scheduler's steps"),
+    ("perf", "sched record -a -- sleep 5", "all processes' scheduling"),
+    ("perf", "sched latency --sort max,avg", "by several columns"),
+    ("perf", "sched map --compact", "a smaller map"),
+    (
+        "perf",
+        "sched timehist -p 1 --cpu 0 --time 10,20 -wnMI",
+        "a part, with what else there is",
+    ),
     ("perf", "sched timehist -sw", "sums, and who woke whom"),
     ("perf", "trace --syscalls -s ls", "a summary of system calls"),
     (
@@ -127,6 +165,18 @@ const WORK: &[(&str, &str, &str)] = &[
         "events and their fields",
     ),
     ("bpftrace", "run -qfjson script.bt 42", "only its output, and $1"),
+    (
+        "bpftrace",
+        "run -B none -k script.bt",
+        "unbuffered, with warnings",
+    ),
+    (
+        "bpftrace",
+        "run -I /usr/include --include x.h script.bt",
+        "headers",
+    ),
+    ("bpftrace", "run -d ast script.bt", "a stage of the compiler"),
+    ("bpftrace", "run --dry-run script.bt", "only checked"),
     ("bpftrace", "run --unsafe script.bt", "what changes the system"),
 ];
 

@@ -37,7 +37,8 @@ use std::time::{Duration, Instant};
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("events", |events| events.help(EVENTS_HELP)))]
 #[command(mut_arg("live", |live| live.conflicts_with("interval")))]
-#[command(group = ArgGroup::new("scope").args(["all", "pid", "thread", "cpus", "cgroup"]))]
+#[command(group = ArgGroup::new("scope").args(["pid", "thread", "cpus", "cgroup"]))]
+#[command(mut_arg("all", |all| all.conflicts_with_all(["pid", "thread"])))]
 #[command(group = ArgGroup::new("split").args(["per_cpu", "per_thread", "by"]))]
 pub(crate) struct Options {
     #[command(flatten)]
