@@ -251,6 +251,9 @@ impl From<kestrel::Error> for Failure {
 /// Names of events that a hint shows.
 const SHOWN: usize = 12;
 
+/// The event that a recording of system calls has of each.
+const RAW_CALLS: &str = "raw_syscalls:sys_enter";
+
 /// Message and hint of questions about traces.
 impl From<kestrel_query::Error> for Failure {
     fn from(error: kestrel_query::Error) -> Self {
@@ -261,6 +264,11 @@ impl From<kestrel_query::Error> for Failure {
         match &error {
             Error::Expression { text, found } => Self::from_diagnostics(Exit::Usage, found, text),
             Error::NoEvent { events, .. } if events.is_empty() => failure.hint("it has no events"),
+            Error::NoEvent {
+                pattern, events, ..
+            } if pattern.starts_with("syscalls:sys_") && events.iter().any(|name| name == RAW_CALLS) => {
+                failure.hint(format!("a recording of --syscalls has all calls as {RAW_CALLS} and sys_exit: `kestrel print --syscalls` and `kestrel report --syscalls` show them, and programs of `kestrel run --trace` find each by this name"))
+            }
             Error::NoEvent { near: Some(near), .. } => failure.hint(shown(near)),
             Error::NoEvent { events, .. } => failure.hint(match events.len() {
                 0..=SHOWN => format!("its events are {}", listed(events)),

@@ -550,3 +550,39 @@ fn words_of_sets_that_mean_nothing_are_refused() {
         .run(&["report", "--syscalls"])
         .fails(1, &["no events of system calls", "hint:"]);
 }
+
+#[test]
+fn questions_that_system_calls_do_not_answer_say_what_does() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let record = [
+        "record",
+        "--syscalls=openat",
+        "-o",
+        "t",
+        "--",
+        "cat",
+        "/etc/passwd",
+    ];
+    place.run(&record).succeeds();
+    let pair = "syscalls:sys_enter_openat,syscalls:sys_exit_openat";
+    place.run(&["report", "--latency", pair, "t"]).fails(
+        2,
+        &["no event of this trace", "kestrel report --syscalls", "--trace"],
+    );
+    place
+        .run(&["print", "-e", "syscalls:sys_enter_openat", "t"])
+        .fails(2, &["kestrel print --syscalls"]);
+    // As the hint says, a program finds it by that name.
+    let program = "tracepoint:syscalls:sys_enter_openat { @ = count() }";
+    let counted = place.run(&["run", "-e", program, "--trace", "t"]).succeeds();
+    assert!(counted.out.contains("@: "), "{}", counted.out);
+    let none = place.run(&["record", "--syscalls=reboot", "-o", "none", "--", "true"]);
+    none.succeeds();
+    let table = place.run(&["report", "--syscalls", "none"]).succeeds();
+    assert!(
+        table.err.contains("no system call that is asked for is in none"),
+        "{}",
+        table.err
+    );
+}

@@ -47,6 +47,12 @@ pub(super) fn report(
     let summary = counted.finish(None, &mut out).unwrap_or_default();
     let groups = summary.finish(&|tid, pid| processes.name(tid, pid).map(str::to_owned));
     calls::write(&groups, options.format(), &mut crate::screen::out())?;
+    if groups.is_empty() {
+        eprintln!(
+            "no system call that is asked for is in {}",
+            options.trace.path.display()
+        );
+    }
     let exit = report_read(&trace.reader, trace.summary.as_ref());
     let (lost, overwritten) = trace
         .summary
