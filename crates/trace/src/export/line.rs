@@ -6,6 +6,7 @@ use super::registers;
 use crate::event::EventClass;
 use crate::print::escape::escape;
 use crate::print::format::{Piece as Written, Style, pieces, write as styled};
+use crate::print::socket::{address, is_address};
 use crate::print::{Piece, Scratch, value};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -43,6 +44,8 @@ struct Shown {
     /// The value, with the text before it: ` prev_comm=`.
     part: Part,
     stack: bool,
+    /// Whether it is the address of a socket, as an array of bytes.
+    address: bool,
     /// How the event's own print format writes it, where there is one.
     style: Option<Style>,
 }
@@ -102,10 +105,15 @@ impl Line {
                 let mut label = if call { Vec::new() } else { b" ".to_vec() };
                 escape(field.name.as_bytes(), &mut label);
                 label.push(b'=');
+                let address = is_address(&field.name, &field.ty);
                 values.push(Shown {
-                    // Strings of a call are quoted.
-                    part: Part::new(Words::Lines, &label, event, index, !call),
+                    part: match address {
+                        true => Part::unusual(&label, index),
+                        // Strings of a call are quoted.
+                        false => Part::new(Words::Lines, &label, event, index, !call),
+                    },
                     stack: field.ty.is_stack(),
+                    address,
                     style: None,
                 });
             }
@@ -148,12 +156,15 @@ impl Line {
                 line.two(*b", ");
             }
             first = false;
-            let (style, index) = (shown.style, shown.part.index());
+            let (style, is_address, index) = (shown.style, shown.address, shown.part.index());
             shown.part.write(record, line, |it, out| match it {
                 it if let Some(style) = style => {
                     if let Some(field) = record.event.layout.fields().get(index) {
                         styled(style, &field.ty, it, symbols, out);
                     }
+                }
+                Value::Array(elements) if is_address && let Some(text) = address(elements.bytes()) => {
+                    out.extend_from_slice(text.as_bytes());
                 }
                 Value::Text(text) if self.call => {
                     out.push(b'"');
@@ -188,6 +199,7 @@ fn printed(event: &EventClass) -> Option<(Vec<Shown>, Vec<u8>)> {
                 values.push(Shown {
                     part: Part::unusual(&before, index),
                     stack: false,
+                    address: false,
                     style: Some(style),
                 });
             }
@@ -200,6 +212,7 @@ fn printed(event: &EventClass) -> Option<(Vec<Shown>, Vec<u8>)> {
         values.push(Shown {
             part: Part::new(Words::Lines, &before, event, index, true),
             stack: true,
+            address: false,
             style: None,
         });
     }

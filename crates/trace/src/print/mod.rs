@@ -9,6 +9,7 @@ mod piece;
 pub mod printf;
 pub mod raw;
 pub(crate) mod scratch;
+pub(crate) mod socket;
 mod stack;
 mod text;
 
