@@ -119,10 +119,12 @@ impl Features {
             );
             return Ok(());
         };
+        let mut is_cut = false;
         for (number, place) in numbers.into_iter().zip(places.chunks_exact(16)) {
             let mut place = Input::new(place);
             let place = place.u64().zip(place.u64()).unwrap_or_default();
             if !SECTIONS.contains(&number) {
+                is_cut |= place.0.saturating_add(place.1) > length;
                 continue;
             }
             match bytes(file, length, place) {
@@ -132,6 +134,11 @@ impl Features {
                     place.0
                 )),
             }
+        }
+        if is_cut {
+            self.remarks.push(format!(
+                "the file was cut at byte {length}, within what describes the machine: its records are complete"
+            ));
         }
         Ok(())
     }
