@@ -25,6 +25,7 @@ mod run_loops;
 mod run_options;
 mod run_reference;
 mod run_stacks;
+mod run_verdicts;
 mod sched;
 mod stat;
 mod surroundings;

@@ -288,12 +288,24 @@ impl Checker<'_> {
         }
     }
 
-    /// `return VALUE` in a test: the value is recorded as the code of `exit` is. In other events the value means nothing.
+    /// `return VALUE` in a test: the value is recorded as the code of `exit` is; in a benchmark only what is not 0, as a record is time that would be
+    /// measured. In other events the value means nothing.
     pub(super) fn verdict(&mut self, value: Expr, span: Span) -> Checked<Option<Statement>> {
-        if !self.context.name.starts_with("test:") {
+        let is_benchmark = self.context.name.starts_with("bench:");
+        if !is_benchmark && !self.context.name.starts_with("test:")
+            || is_benchmark && value.constant() == Some(0)
+        {
             return Ok(None);
         }
-        let kind = self.output("exit", "", vec![value], span)?;
+        let record = self.output("exit", "", vec![value.clone()], span)?;
+        let kind = match is_benchmark && value.constant().is_none() {
+            true => StatementKind::If {
+                condition: value,
+                then: vec![Statement { kind: record, span }],
+                otherwise: Vec::new(),
+            },
+            false => record,
+        };
         Ok(Some(Statement { kind, span }))
     }
 

@@ -4,7 +4,7 @@ use crate::user_stack::UserStack;
 use kestrel_catalog::catalog::Via;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
-use kestrel_compiler::lang::ast::{Definition, ExprKind, Item, MapDeclaration, Probe, Span};
+use kestrel_compiler::lang::ast::{Definition, EventSpec, ExprKind, Item, MapDeclaration, Probe, Span};
 use kestrel_compiler::lang::config::Config;
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::expand::{Inputs, NamedOption, expand};
@@ -132,6 +132,13 @@ impl ProgramText {
                 diagnostics: bare,
             });
         }
+        let again = named_again(&probes);
+        if !again.is_empty() {
+            return Err(Error::Program {
+                source_text: whole.to_owned(),
+                diagnostics: again,
+            });
+        }
         Ok(Self {
             name: name.to_owned(),
             text: whole.into(),
@@ -144,6 +151,35 @@ impl ProgramText {
             warnings: [expanded.found, unstable].concat(),
         })
     }
+}
+
+/// Tests, and benchmarks, that have the name of an earlier one: which of them failed nobody could tell.
+fn named_again(probes: &[Probe]) -> Vec<Diagnostic> {
+    let mut named: Vec<&EventSpec> = Vec::new();
+    let mut found = Vec::new();
+    for event in probes.iter().flat_map(|probe| &probe.events) {
+        let [kind, name] = event.parts.as_slice() else {
+            continue;
+        };
+        if !["test", "bench"].contains(&kind.text.as_str()) {
+            continue;
+        }
+        let is_same = |other: &&&EventSpec| {
+            let texts = other.parts.iter().map(|part| &part.text);
+            texts.eq([&kind.text, &name.text])
+        };
+        let Some(first) = named.iter().find(is_same) else {
+            named.push(event);
+            continue;
+        };
+        let message = format!(
+            "\"{}\" was used as the name for more than one {} probe",
+            name.text,
+            kind.text.to_uppercase()
+        );
+        found.push(Diagnostic::error(event.span, message).label(first.span, "this is the other instance"));
+    }
+    found
 }
 
 /// A probe of a program does nothing without a block.

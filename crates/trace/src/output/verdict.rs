@@ -99,10 +99,10 @@ impl VerdictForm {
         out
     }
 
-    /// A table of benchmarks.
+    /// A table of benchmarks; nothing where there are none.
     pub fn benchmarks(self, all: &[Benchmark]) -> Vec<u8> {
         let mut out = Vec::new();
-        if !self.json {
+        if !self.json && !all.is_empty() {
             let title = format!("{:<40} {:<14} {:>10}\n", "Benchmark", "Time(ns)", "Iterations");
             out.extend_from_slice(title.as_bytes());
             out.extend_from_slice("-".repeat(title.len() - 1).as_bytes());

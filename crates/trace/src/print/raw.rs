@@ -20,12 +20,16 @@ pub fn to_text(bytes: Vec<u8>) -> String {
     })
 }
 
-/// The bytes that a text of [`to_text`] was made of.
-pub fn to_bytes(text: &str) -> Cow<'_, [u8]> {
-    let byte = |c: char| match (c as u32).checked_sub(FIRST) {
+/// The byte that a character stands for, if it is one of those.
+pub fn byte(c: char) -> Option<u8> {
+    match (c as u32).checked_sub(FIRST) {
         Some(byte @ 0x80..) => u8::try_from(byte).ok(),
         _ => None,
-    };
+    }
+}
+
+/// The bytes that a text of [`to_text`] was made of.
+pub fn to_bytes(text: &str) -> Cow<'_, [u8]> {
     if !text.chars().any(|c| byte(c).is_some()) {
         return Cow::Borrowed(text.as_bytes());
     }
@@ -50,6 +54,7 @@ mod tests {
         assert_eq!(*to_bytes("größe"), *"größe".as_bytes());
         assert_eq!(to_text(b"a\xff".to_vec()), "a\u{10ffff}");
         assert_eq!(*to_bytes("a\u{10ff80}"), *b"a\x80");
+        assert_eq!((byte('\u{10ff80}'), byte('€')), (Some(0x80), None));
     }
 
     proptest! {

@@ -35,6 +35,7 @@ use kestrel::script::{PacketFiles, Perform, Running};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel_trace::output::{Benchmark, Verdict};
+use kestrel_trace::print::raw;
 use options::{Buffering, OutputFormat, RunMode};
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -185,20 +186,17 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         work.walk()?;
     }
     work.write()?;
-    if options.mode() == Some(RunMode::Test) {
-        let failed = work.test()?;
+    if let Some(mode) = options.mode() {
+        let failed = match mode {
+            RunMode::Test => work.test()?,
+            RunMode::Bench => work.bench()?,
+        };
         work.poll(true)?;
         work.detach();
         return match failed {
             true => Ok(Exit::Failed),
             false => Ok(Exit::Done),
         };
-    }
-    if options.mode() == Some(RunMode::Bench) {
-        work.bench()?;
-        work.poll(true)?;
-        work.detach();
-        return Ok(Exit::Done);
     }
     if options.command.is_none() && options.pid.is_none() && has_run {
         work.poll(true)?;
@@ -239,7 +237,11 @@ fn formatted(options: &Options) -> Result<Exit, Failure> {
         };
         message::failure(options, &name, error)
     })?;
-    crate::screen::out().write_all(tidy.as_bytes())?;
+    // A file has it as it is.
+    match crate::screen::shows_programs() {
+        true => crate::screen::out().write_all(tidy.as_bytes())?,
+        false => crate::screen::of_program().write_all(&raw::to_bytes(&tidy))?,
+    }
     Ok(Exit::Done)
 }
 
@@ -413,10 +415,27 @@ impl ProgramRun<'_> {
         Ok(self.perform.write(&mut self.out, &mut crate::screen::err())?)
     }
 
-    /// Runs the benchmarks, one after the other, and prints how long one run of each takes. What they print themselves, again and again, is not shown.
-    fn bench(&mut self) -> Result<(), Failure> {
-        let mut results = Vec::new();
+    /// Runs the benchmarks, one after the other, and prints how long one run of each takes; says whether any failed. What they print themselves, again and
+    /// again, is not shown. Each runs once before it is measured, and fails by what it then returns, or exits with, other than 0, or by an error that it says.
+    fn bench(&mut self) -> Result<bool, Failure> {
+        let (mut results, mut any_failed) = (Vec::new(), false);
         for (event, name) in self.own_events("bench:") {
+            let before = self.perform.errors;
+            let (code, _) = self.running.test(&event, &mut self.perform)?;
+            let messages = std::mem::take(&mut self.perform.err);
+            self.perform.clear();
+            if code != 0 || self.perform.errors != before {
+                any_failed = true;
+                self.out.flush()?;
+                crate::screen::err().write_all(&messages)?;
+                let word = if self.options.as_bpftrace {
+                    "ERROR"
+                } else {
+                    "error"
+                };
+                writeln!(crate::screen::err(), "{word}: Benchmark '{name}' failed.")?;
+                continue;
+            }
             let (runs, nanoseconds) = self.running.bench(&event, &mut self.perform)?;
             self.perform.clear();
             results.push(Benchmark {
@@ -427,7 +446,7 @@ impl ProgramRun<'_> {
         }
         self.out
             .write_all(&modes::form(self.options).benchmarks(&results))?;
-        Ok(())
+        Ok(any_failed)
     }
 
     /// Runs the tests, one after the other, and prints what failed printed; says whether any did. A test fails that returns or exits with something
@@ -435,6 +454,9 @@ impl ProgramRun<'_> {
     fn test(&mut self) -> Result<bool, Failure> {
         let form = modes::form(self.options);
         let tests = self.own_events("test:");
+        if tests.is_empty() {
+            return Ok(false);
+        }
         let mut verdicts = Vec::new();
         self.out.write_all(form.before(tests.len()).as_bytes())?;
         for (event, name) in tests {
