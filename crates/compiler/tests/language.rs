@@ -374,6 +374,40 @@ fn a_signal_is_sent_where_the_handler_says_so() {
     }
 }
 
+/// Where an event is of no process, a signal would meet the tracer or a bystander.
+#[test]
+fn a_signal_needs_an_event_of_the_process_that_is_meant() {
+    let named = |name: &str, context: Context| Context {
+        name: name.to_owned(),
+        ..context
+    };
+    for (context, kind, whom) in [
+        (named("begin", kernel::kprobe()), "special", "the tracer itself"),
+        (named("test:it", kernel::kprobe()), "special", "the tracer itself"),
+        (
+            named("self:signal:SIGUSR1", kernel::kprobe()),
+            "special",
+            "the tracer itself",
+        ),
+        (
+            named("interval:s:1", kernel::kprobe()),
+            "interval",
+            "whatever process happens to run",
+        ),
+        (
+            named("iter:task", kernel::iterator()),
+            "iter",
+            "the process that reads the iterator",
+        ),
+    ] {
+        let (probe, _) = parse_events("e:x { signal(9) }");
+        let (_, found) = check(&probe, &context, true, &mut Globals::default());
+        let message = format!("signal() can not be used for this probetype {kind}");
+        assert_eq!(found[0].message, message);
+        assert!(found[0].hints.concat().contains(whom), "{found:?}");
+    }
+}
+
 /// A walk gives its objects as pointers of the context, and comes once more without one; what was read of the context is no address then.
 #[test]
 fn iterators_read_the_objects_of_their_context() {

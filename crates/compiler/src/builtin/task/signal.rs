@@ -4,10 +4,11 @@ use crate::builtin::row::{Builtin, BuiltinKind, Use};
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{StatementKind, Type};
 use crate::check::value::constant;
+use crate::context::{Context, ProgramKind};
 use crate::lang::ast::ExprKind;
 use crate::lang::diag::{Diagnostic, nearest};
 use kestrel_bpf::helper::{self, Helper};
-use kestrel_trace::event_kind;
+use kestrel_trace::event_kind::{self, SeenBy};
 
 pub(crate) static SIGNAL: Builtin = Builtin {
     name: "signal",
@@ -29,14 +30,13 @@ pub(super) fn sent(
     }
     let given = usage.positional(checker, 1, 1)?;
     checker.needs_unsafe_in_programs(usage)?;
-    // Programs at the begin and the end run in the tracer itself.
-    if [event_kind::BEGIN.name, event_kind::END.name].contains(&checker.context.name.as_str()) {
+    if let Some(whom) = wrong_target(checker.context) {
         let message = format!(
             "{verb}() can not be used for this probetype {}",
             checker.context.probe_type()
         );
         let hint = format!(
-            "in {} it would be sent to the tracer itself: send it where the process runs, in a tracepoint, a kprobe or a uprobe",
+            "in {} it would be sent to {whom}: send it where the process runs, in a tracepoint, a kprobe or a uprobe",
             checker.context.name
         );
         return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));
@@ -69,6 +69,18 @@ pub(super) fn sent(
         helper,
         operands: vec![number],
     })
+}
+
+/// Whom a signal of an event would meet that is of no process by itself: the tracer, which runs the programs of its own events, or whoever happens to run.
+fn wrong_target(context: &Context) -> Option<&'static str> {
+    match context.kind() {
+        Some(kind) if kind.seen_by == SeenBy::Session => Some("the tracer itself"),
+        Some(kind) if kind.name == event_kind::INTERVAL.name => Some("whatever process happens to run"),
+        _ if context.program == ProgramKind::Iterator => {
+            Some("the process that reads the iterator, not to the one that it has come to")
+        }
+        _ => None,
+    }
 }
 
 /// The last real-time signal.
