@@ -6,7 +6,7 @@ pub use setting::{SETTINGS, Setting};
 
 use crate::lang::ast::{Expr, ExprKind, Span, Spanned};
 use crate::lang::diag::{Diagnostic, did_you_mean};
-use setting::{SettingValue, find};
+use setting::{SHOWN, SettingValue, find};
 
 /// The settings of a script. Those of the environment stand, whatever a block says.
 #[derive(Clone, Debug)]
@@ -31,6 +31,7 @@ pub struct Config {
     pub stack_mode: StackMode,
     pub str_trunc_trailer: String,
     pub unstable_dw_ustack: Unstable,
+    pub unstable_import_statement: Unstable,
     pub unstable_tseries: Unstable,
     pub unstable_typeinfo: Unstable,
     /// Names of the settings that the environment has given.
@@ -59,6 +60,7 @@ impl Default for Config {
             stack_mode: StackMode::Bpftrace,
             str_trunc_trailer: "..".to_owned(),
             unstable_dw_ustack: Unstable::Warn,
+            unstable_import_statement: Unstable::Enable,
             unstable_tseries: Unstable::Warn,
             unstable_typeinfo: Unstable::Enable,
             environment: Vec::new(),
@@ -146,9 +148,9 @@ impl Config {
         }
     }
 
-    /// The settings by their names, as a script sees them.
+    /// The settings by their names, as a script sees them: those that bpftrace shows, in its order.
     pub fn values(&self) -> Vec<(&'static str, ExprKind)> {
-        let settings = SETTINGS.iter();
+        let settings = SHOWN.iter().filter_map(|name| find(name));
         settings
             .filter_map(|setting| Some((setting.name, setting.value(self)?)))
             .collect()
@@ -229,6 +231,8 @@ mod tests {
             let (one, other) = (setting.value(&block), setting.value(&variables));
             assert_eq!(one, other, "{}", setting.name);
         }
+        let shown: Vec<&str> = block.values().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(shown, SHOWN);
         assert_eq!(block.stack_mode, StackMode::Perf);
         assert_eq!((block.max_map_keys, block.max_strlen), (7, 99));
         assert_eq!(variables.read_variable("BPFTRACE_COLOR", "1"), Ok(false));
@@ -298,6 +302,23 @@ mod tests {
             assert!(found[0].message.contains(message), "{text}: {found:?}");
             assert!(found[0].hints.concat().contains(hint), "{text}: {found:?}");
         }
+    }
+
+    #[test]
+    fn values_at_their_borders_are_those_of_bpftrace() {
+        let (config, found) = read(
+            "config = { perf_rb_pages = 0; on_stack_limit = 100000; print_maps_on_exit = no; lazy_symbolication = \"on\";
+             cpp_demangle = off; show_debug_info = yes; unstable_import_statement = error; no_cpp_demangle = false }",
+        );
+        assert!(!has_errors(&found), "{found:?}");
+        assert_eq!((config.perf_rb_pages, config.on_stack_limit), (None, 100_000));
+        let bools = [
+            config.print_maps_on_exit,
+            config.lazy_symbolication,
+            config.show_debug_info,
+        ];
+        assert_eq!(bools, [false, true, true]);
+        assert!(config.cpp_demangle);
     }
 
     #[test]

@@ -172,7 +172,7 @@ pub const SETTINGS: &[Setting] = &[
         "on_stack_limit",
         SettingKind::Number {
             least: 0,
-            most: 512,
+            most: MAX,
             part: |c| &mut c.on_stack_limit,
         },
         "the bytes up to which a value may lie on the stack of a program",
@@ -180,11 +180,11 @@ pub const SETTINGS: &[Setting] = &[
     row(
         "perf_rb_pages",
         SettingKind::MaybeNumber {
-            least: 1,
+            least: 0,
             most: 1 << 20,
             part: |c| &mut c.perf_rb_pages,
         },
-        "the pages of the ring that events are sent through",
+        "the pages of the ring that events are sent through; 0 for as many as usual",
     ),
     row(
         "print_maps_on_exit",
@@ -216,6 +216,11 @@ pub const SETTINGS: &[Setting] = &[
         "unstable_import",
         SettingKind::Nothing,
         "deprecated and has no effect: imports are part of the language",
+    ),
+    row(
+        "unstable_import_statement",
+        SettingKind::Unstable(|c| &mut c.unstable_import_statement),
+        "taken and of no effect: imports are part of the language",
     ),
     row(
         "unstable_macro",
@@ -272,6 +277,31 @@ pub const SETTINGS: &[Setting] = &[
         SettingKind::Nothing,
         "of no effect: there is no LLVM",
     ),
+];
+
+/// The settings that scripts see as `config`, in the order in which bpftrace prints them: bools, numbers, words. One that bpftrace does not show would be
+/// one more member of a record that scripts unpack and compare.
+pub(super) const SHOWN: &[&str] = &[
+    "cpp_demangle",
+    "lazy_symbolication",
+    "print_maps_on_exit",
+    "show_debug_info",
+    "log_size",
+    "max_bpf_progs",
+    "max_cat_bytes",
+    "max_map_keys",
+    "max_probes",
+    "max_strlen",
+    "on_stack_limit",
+    "perf_rb_pages",
+    "str_trunc_trailer",
+    "unstable_import_statement",
+    "unstable_tseries",
+    "unstable_typeinfo",
+    "unstable_dw_ustack",
+    "missing_probes",
+    "stack_mode",
+    "license",
 ];
 
 /// The setting of that name: as in a script, or as in the environment.
@@ -337,7 +367,7 @@ impl Setting {
             (SettingKind::MaybeNumber { least, most, part }, SettingValue::Number(value))
                 if (*least..=*most).contains(value) =>
             {
-                *part(config) = Some(*value);
+                *part(config) = Some(*value).filter(|value| *value > 0);
             }
             (SettingKind::Text(part), SettingValue::String(text)) => part(config).clone_from(text),
             (SettingKind::Text(part), SettingValue::Number(value)) => *part(config) = value.to_string(),
@@ -405,8 +435,8 @@ impl Setting {
             | SettingKind::Not(_)
             | SettingKind::Number { .. }
             | SettingKind::MaybeNumber { .. } => match text.as_str() {
-                "true" => Some(SettingValue::Truth(true)),
-                "false" => Some(SettingValue::Truth(false)),
+                "true" | "yes" | "on" => Some(SettingValue::Truth(true)),
+                "false" | "no" | "off" => Some(SettingValue::Truth(false)),
                 text => text.parse().ok().map(SettingValue::Number),
             },
             _ => None,
