@@ -2,6 +2,7 @@
 //! caller's choice.
 
 use super::ast::Span;
+use kestrel_trace::print::raw;
 use unicode_width::UnicodeWidthChar;
 
 /// Severity of a diagnostic.
@@ -40,6 +41,8 @@ pub struct Diagnostic {
     pub labels: Vec<Label>,
     /// Hints at what to do about it.
     pub hints: Vec<String>,
+    /// Whether it is about a place at which no probe can be attached, which bpftrace finds out by attaching.
+    pub not_attachable: bool,
     /// Whether it is about what is opened at its place and not closed: what follows may have been swallowed.
     pub(crate) unclosed: bool,
 }
@@ -62,6 +65,7 @@ impl Diagnostic {
             span,
             labels: Vec::new(),
             hints: Vec::new(),
+            not_attachable: false,
             unclosed: false,
         }
     }
@@ -85,6 +89,13 @@ impl Diagnostic {
     #[must_use]
     pub fn maybe_hint(mut self, hint: Option<String>) -> Self {
         self.hints.extend(hint);
+        self
+    }
+
+    /// Says whether it is about a place at which no probe can be attached.
+    #[must_use]
+    pub fn not_attachable(mut self, is_so: bool) -> Self {
+        self.not_attachable = is_so;
         self
     }
 
@@ -327,7 +338,7 @@ fn shown(text: &str) -> String {
     for c in text.chars() {
         match c {
             '\t' => shown.extend([' '; TAB]),
-            c if c.width().is_none() => shown.push('\u{fffd}'),
+            c if c.width().is_none() || raw::byte(c).is_some() => shown.push('\u{fffd}'),
             c => shown.push(c),
         }
     }

@@ -169,7 +169,10 @@ fn counter(kind: &str, name: &EventPart, count: Option<&EventPart>, error: &Erro
     match count {
         _ if !is_known => Some(format!("{} is not a {kind} probe", name.text)),
         Some(count) => Some(match integer(&count.text) {
-            Ok(_) => format!("{kind} count should be a positive integer"),
+            Ok(_) => {
+                let number = if kind == "hardware" { "frequency" } else { "count" };
+                format!("{kind} {number} should be a positive integer")
+            }
             Err(why) => format!("Invalid count for {kind} probe: {why}"),
         }),
         None => None,

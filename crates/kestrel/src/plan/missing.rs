@@ -10,6 +10,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::{EventSpec, Probe, Span};
 use kestrel_compiler::lang::config::MissingProbes;
 use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_compiler::lang::number_of;
 use kestrel_kernel::{Errno, Error as Kernel};
 use std::io::ErrorKind;
 
@@ -43,6 +44,7 @@ impl Planner<'_> {
         }
         if let Some(message) = raw_address(spec).filter(|_| self.options.allows_unsafe) {
             let found = Diagnostic::error(spec.span, message).hint(error.to_string());
+            let found = found.not_attachable(true);
             return Err(self.refusal(vec![found]));
         }
         let nothing = matches!(error, Error::NoSuchEvent { .. } | Error::NoFunction { .. });
@@ -73,7 +75,8 @@ impl Planner<'_> {
                     _ => format!("No matches for {name}."),
                 };
                 self.nothing_matched = ![NO_ATTACH_POINTS, NO_INSTRUCTION].contains(&said.as_str());
-                let found = Diagnostic::error(spec.span, said);
+                let inside = said == NO_INSTRUCTION;
+                let found = Diagnostic::error(spec.span, said).not_attachable(inside);
                 let untraceable = untraceable.map(|message| Diagnostic::warning(spec.span, message));
                 let found = [found.hint(why).hint(HINT)];
                 Err(self.refusal(untraceable.into_iter().chain(found).collect()))
@@ -93,6 +96,7 @@ impl Planner<'_> {
 
     /// The error about an event's name, at its place where it says no more than that.
     fn misnamed(&self, spec: &EventSpec, error: Error) -> Error {
+        let no_place = matches!(error, Error::Object { .. }) && names_a_place(spec);
         if let Some(said) = misnamed::sentence(spec, &error) {
             let why = match error {
                 Error::WrongShape { shape, .. } => Some(format!("it should read {shape}")),
@@ -100,12 +104,13 @@ impl Planner<'_> {
                 Error::Object { why, .. } => why.split_once("; ").map(|(_, near)| near.to_owned()),
                 other => Some(other.to_string()),
             };
-            return self.refusal(vec![Diagnostic::error(spec.span, said).maybe_hint(why)]);
+            let found = Diagnostic::error(spec.span, said).maybe_hint(why);
+            return self.refusal(vec![found.not_attachable(no_place)]);
         }
         match about(error) {
             Ok((message, hint)) => {
                 let found = Diagnostic::error(spec.span, message).maybe_hint(hint);
-                self.refusal(vec![found])
+                self.refusal(vec![found.not_attachable(no_place)])
             }
             // The file of a probe in a program or library.
             Err(error @ Error::Trace(_)) => {
@@ -288,6 +293,14 @@ fn is_unavailable(error: &Error) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether an event of a program's file is at an offset in a function, or at an address.
+fn names_a_place(spec: &EventSpec) -> bool {
+    let Some(place) = spec.parts.last() else {
+        return false;
+    };
+    place.offset.is_some() || number_of(&place.text).is_some_and(|address| address > 0)
 }
 
 /// Message about an address that is to be probed as it is, and cannot be.

@@ -86,7 +86,11 @@ pub(super) fn parse_counter<T>(
         Some(count) if is_script && count.text.contains(['e', 'E']) && !count.text.starts_with("0x") => {
             return Err(shape());
         }
-        Some(count) => number_of(&count.text).ok_or_else(shape)?,
+        Some(count) => match number_of(&count.text).ok_or_else(shape)? {
+            // In bpftrace that is no count.
+            0 if is_script => usual,
+            count => count,
+        },
     };
     match count == 0 || count > i64::MAX as u64 {
         true => Err(shape()),

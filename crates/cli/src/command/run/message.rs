@@ -46,6 +46,7 @@ pub(super) fn failure(options: &Options, name: &str, error: kestrel::Error) -> F
     };
     match in_c {
         true => verdict::of_environment(options, failure),
+        false if shown.iter().any(|found| found.not_attachable) => verdict::not_attached(options, failure),
         false => failure,
     }
 }
