@@ -1,6 +1,7 @@
 //! Options of `kestrel run` and how programs end, live and over recordings.
 
 use crate::command::{Answer, WorkFolder, needs_tracing};
+use std::os::unix::ffi::OsStrExt;
 
 /// A program run live, then over a recording in which its event is.
 fn both_ways(place: &WorkFolder, options: &[&str], program: &str) -> [Answer; 2] {
@@ -268,6 +269,11 @@ fn the_name_bpftrace_has_its_codes_and_words() {
             none,
             255,
         ),
+        ("uprobe:/proc/self/exe:main+2000000 { }", none, 255),
+        ("uprobe:/proc/self/exe:0xffffffffff { }", none, 255),
+        ("uprobe:/proc/self/exe:no_such_function { }", none, 1),
+        ("software:cs:0 { exit() }", none, 0),
+        ("hardware:cycles:-1 { exit() }", none, 1),
         ("begin { exit(7) }", none, 7),
     ] {
         let answer = run(&["-e", program], variable);
@@ -310,4 +316,35 @@ fn events_of_a_module_are_listed() {
     assert_eq!(listed("rawtracepoint:vmlinux:sys_e*"), of_kernel);
     assert_eq!(listed("rawtracepoint:vml*:sys_e*"), of_kernel);
     assert_eq!(listed("rawtracepoint:nomod:sys_e*"), "");
+}
+
+/// Comments and strings may be of any encoding, and a mark before UTF-8 is no part of a script; elsewhere such bytes are named.
+#[test]
+fn scripts_of_other_encodings_are_read() {
+    let place = WorkFolder::new();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(place.path().join(name), bytes).unwrap();
+    write("odd.bt", b"begin { @b\xe9ta = 1 }");
+    place
+        .run(&["run", "odd.bt"])
+        .fails(2, &["the byte 0xe9, which is not UTF-8, means nothing here"]);
+    write("tidy.bt", b"begin { print(\"\xe9\") }   // \xe9t\xe9\n");
+    let tidy = place.command(&["run", "--fmt", "tidy.bt"]).output().unwrap();
+    let wanted = b"\"\xe9\"";
+    assert!(tidy.stdout.windows(3).any(|bytes| bytes == wanted), "{tidy:?}");
+    assert!(
+        tidy.stdout.windows(6).any(|bytes| bytes == b"// \xe9t\xe9"),
+        "{tidy:?}"
+    );
+    needs_tracing!();
+    write("library.bt", b"\xef\xbb\xbfmacro seven() { 7 } // \xfcber\n");
+    write(
+        "marked.bt",
+        b"\xef\xbb\xbfimport \"library.bt\"; begin { /* caf\xe9 */ printf(\"<\xe9\\xe8 %d>\\n\", seven()); }\r\n",
+    );
+    let out = place.command(&["run", "-q", "marked.bt"]).output().unwrap();
+    assert!(out.stdout.starts_with(b"<\xe9\xe8 7>\n"), "{out:?}");
+    let mut typed = place.command(&["run", "-q", "-e"]);
+    typed.arg(std::ffi::OsStr::from_bytes(b"begin { printf(\"<\xe9>\\n\"); }"));
+    let out = typed.output().unwrap();
+    assert!(out.stdout.starts_with(b"<\xe9>\n"), "{out:?}");
 }

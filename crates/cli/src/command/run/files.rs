@@ -247,8 +247,11 @@ fn read(path: &Path) -> Result<ImportedText, String> {
     if size > MAX {
         return Err(format!("it has {size} bytes, more than the {MAX} that are read"));
     }
-    let text = fs::read_to_string(path).map_err(|error| crate::style::system_words(&error))?;
-    Ok(ImportedText { name, text })
+    let bytes = fs::read(path).map_err(|error| crate::style::system_words(&error))?;
+    Ok(ImportedText {
+        name,
+        text: super::read::decoded(bytes),
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! The command line of `kestrel run`: bpftrace's options.
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 /// Options of `run`.
@@ -13,7 +15,12 @@ pub(crate) struct Options {
     #[arg(value_name = "SCRIPT", required_unless_present_any = ["program", "list", "info"])]
     pub(super) script: Option<OsString>,
     /// The program itself
-    #[arg(short = 'e', value_name = "PROGRAM", overrides_with = "program")]
+    #[arg(
+        short = 'e',
+        value_name = "PROGRAM",
+        overrides_with = "program",
+        value_parser = OsStringValueParser::new().map(|text| super::read::decoded(text.into_vec()))
+    )]
     pub(super) program: Option<String>,
     /// Values of $1, $2, …; behind -- also of named parameters: --NAME=VALUE
     #[arg(value_name = "ARGUMENT", trailing_var_arg = true)]

@@ -9,6 +9,7 @@ use kestrel::language::Diagnostic;
 use kestrel::language::config::{Config, MissingProbes};
 use kestrel::language::expand::Inputs;
 use kestrel::plan::ProgramText;
+use kestrel_trace::print::raw;
 use std::io::Read;
 use std::path::Path;
 
@@ -102,20 +103,30 @@ pub(super) fn text(options: &Options) -> Result<(String, String), Failure> {
     let Some(path) = options.script.as_deref().map(Path::new) else {
         return Err(Failure::new(Exit::Usage, "there is no program"));
     };
-    let mut text = String::new();
     if path.as_os_str() == "-" {
-        let read = std::io::stdin().read_to_string(&mut text);
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().read_to_end(&mut bytes);
         read.map_err(|error| Failure::new(Exit::Failed, format!("cannot read standard input: {error}")))?;
-        return Ok((STDIN.to_owned(), text));
+        return Ok((STDIN.to_owned(), decoded(bytes)));
     }
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok((path.display().to_string(), text)),
+    match std::fs::read(path) {
+        Ok(bytes) => Ok((path.display().to_string(), decoded(bytes))),
         Err(error) => {
             let why = crate::style::system_words(&error);
             let message = format!("failed to open file '{}': {why}", path.display());
             Err(Failure::new(Exit::Failed, message))
         }
     }
+}
+
+/// A script's bytes as its text: what is not UTF-8 (comments and strings of other encodings) is kept as [`raw`] keeps it, and the mark that some editors
+/// put before UTF-8 is no part of it.
+pub(super) fn decoded(mut bytes: Vec<u8>) -> String {
+    const MARK: &[u8] = b"\xef\xbb\xbf";
+    if bytes.starts_with(MARK) {
+        bytes.drain(..MARK.len());
+    }
+    raw::to_text(bytes)
 }
 
 /// Positional and named arguments.

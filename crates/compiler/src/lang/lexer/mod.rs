@@ -9,6 +9,7 @@ mod quoted;
 
 use super::ast::Span;
 use super::diag::Diagnostic;
+use kestrel_trace::print::raw;
 pub use number::number_of;
 pub(in crate::lang) use number::parameter_number;
 use number::{NumberTrouble, read_number};
@@ -270,6 +271,12 @@ impl<'a> Lexer<'a> {
     fn stray(&mut self, first: char, found: &mut Vec<Diagnostic>) {
         let start = self.at;
         self.at += first.len_utf8();
+        if let Some(byte) = raw::byte(first) {
+            let message = format!("the byte 0x{byte:x}, which is not UTF-8, means nothing here");
+            let hint = "it may stand in strings and comments";
+            found.push(Diagnostic::error(self.span_from(start), message).hint(hint));
+            return;
+        }
         if first != '\'' {
             let shown = match first {
                 '\\' => "\\".to_owned(),
