@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! key     begin u32 | end u32 of the place in the text | helper u32 | errno i32, as the helper gave it (0: a look-up found nothing)
-//! value   how often, u64
+//! value   how often, u64 | when first, ns of the monotonic clock, u64
 //! ```
 //!
 //! A failure whose key finds no room is counted under the key of zeroes, so that none goes uncounted.
@@ -15,7 +15,9 @@ use kestrel_bpf::helper::Helper;
 pub const MAP: &str = "failures";
 /// Bytes of a key.
 pub(crate) const KEY: u32 = 16;
-/// Where the helper and the errno lie in it.
+/// Bytes of a value.
+pub(crate) const VALUE: u32 = 16;
+/// Where the helper and the errno lie in a key.
 pub(crate) const HELPER: i16 = 8;
 pub(crate) const ERRNO: i16 = 12;
 /// Most places, each with a helper and an errno.
@@ -35,7 +37,7 @@ pub fn spec() -> MapSpec {
         name: "kestrel_failed".to_owned(),
         kind: MapKind::Hash,
         key: KEY,
-        value: 8,
+        value: VALUE,
         entries: ENTRIES,
         flags: 0,
     }
@@ -55,6 +57,8 @@ pub struct Failure {
     pub answer: i32,
     /// Number of failures.
     pub count: u64,
+    /// When the first one happened, in ns, by the clock that records have.
+    pub first: u64,
 }
 
 impl Failure {
@@ -67,6 +71,7 @@ impl Failure {
             helper: Helper(word(HELPER as usize)?),
             answer: word(ERRNO as usize)?.cast_signed(),
             count: u64::from_le_bytes(*value.first_chunk()?),
+            first: u64::from_le_bytes(*value.get(8..)?.first_chunk()?),
         })
     }
 }

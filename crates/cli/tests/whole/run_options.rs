@@ -348,3 +348,43 @@ fn scripts_of_other_encodings_are_read() {
     let out = typed.output().unwrap();
     assert!(out.stdout.starts_with(b"<\xe9>\n"), "{out:?}");
 }
+
+/// The first failure of a place stands where it happened, its repetitions behind: in JSON, and in text where both outputs go to one file.
+#[test]
+fn failures_stand_among_the_output() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let program = "begin { $i = 0; while ($i < 4) { print($i); print(@a[$i]); $i++; } @a[9] = 1; exit(); } end { print(8 / @z); @z = 0; }";
+    let json = place.run(&["run", "-k", "-f", "json", "-e", program]).succeeds();
+    let lines: Vec<serde_json::Value> = json
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let kinds: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    let (value, failed) = ("value", "helper_error");
+    let mut wanted = vec!["attached_probes", value, failed];
+    wanted.extend([value; 7]);
+    wanted.extend([failed, "runtime_error", value, "map", "map"]);
+    assert_eq!(kinds, wanted, "{}", json.out);
+    let failures: Vec<_> = lines.iter().filter(|line| line["type"] == failed).collect();
+    assert_eq!(
+        (&failures[0]["times"], &failures[1]["times"]),
+        (&serde_json::Value::Null, &3.into())
+    );
+    let both = std::fs::File::create(place.path().join("both")).unwrap();
+    let mut command = place.command(&["run", "-q", "-k", "-e", program]);
+    command.stdout(both.try_clone().unwrap()).stderr(both);
+    assert!(command.status().unwrap().success());
+    let both = std::fs::read_to_string(place.path().join("both")).unwrap();
+    let at = |text: &str| both.find(text).unwrap_or_else(|| panic!("{text}: {both}"));
+    let places = [
+        at("\n0\n"),
+        at("Can't lookup map element"),
+        at("\n1\n"),
+        at("retcode: 0, 3 more times"),
+        at("Divide or modulo by 0"),
+        both.rfind("\n1\n").unwrap_or_else(|| panic!("{both}")),
+    ];
+    assert!(places.is_sorted(), "{both}");
+}

@@ -93,7 +93,7 @@ impl Bench {
                         let spec = failures::spec();
                         // Few keys, so that there is no room for all.
                         let map = machine.add_map(interp::MapKind::Hash { entries: 3 }, spec.key, spec.value);
-                        assert_eq!(machine.set_value(map, &failures::OTHERS, 0, &[0; 8]), 0);
+                        assert_eq!(machine.set_value(map, &failures::OTHERS, 0, &[0; 16]), 0);
                         failed = Some(map);
                         continue;
                     }

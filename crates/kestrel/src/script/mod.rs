@@ -1,6 +1,7 @@
 //! Programs of the language while they run (`kestrel run`): begin and end, and what they print, in the order of time; no command line.
 
 mod at_once;
+mod failed;
 mod maps;
 mod names;
 mod packets;
@@ -8,6 +9,7 @@ mod perform;
 mod ticks;
 mod walk;
 
+pub use failed::Tell;
 pub use maps::ProgramMaps;
 pub use names::SystemNames;
 pub use packets::PacketFiles;
@@ -15,6 +17,7 @@ pub use perform::{Outcome, Perform};
 
 use crate::session::Session;
 use crate::tail::Live;
+use failed::FirstFailures;
 use kestrel_catalog::Result;
 use kestrel_kernel::bpf::enable_stats;
 use kestrel_kernel::procfs;
@@ -113,11 +116,15 @@ impl Running {
     pub fn poll(&mut self, perform: &mut Perform) -> Result<usize> {
         let (ticks, exit) = (&self.ticks, &mut self.exit);
         perform.begin_reading();
-        let perform = RefCell::new(perform);
+        let (perform, mut failed) = (RefCell::new(perform), FirstFailures::default());
         self.live.poll_beside(
             &mut || ticks.as_ref().map(Ticks::take).unwrap_or_default(),
             &mut |record| perform.borrow_mut().arrived(record),
-            &mut |session, record| performed(&mut perform.borrow_mut(), session, record, exit),
+            &mut |session, record| {
+                let perform = &mut perform.borrow_mut();
+                failed.before(record, session, perform)?;
+                performed(perform, session, record, exit)
+            },
         )
     }
 
@@ -265,9 +272,11 @@ impl Running {
     }
 
     fn drain(&mut self, perform: &mut Perform) -> Result<()> {
-        let exit = &mut self.exit;
-        self.live
-            .stop_with(&mut |session, record| performed(perform, session, record, exit))?;
+        let (exit, mut failed) = (&mut self.exit, FirstFailures::default());
+        self.live.stop_with(&mut |session, record| {
+            failed.before(record, session, perform)?;
+            performed(perform, session, record, exit)
+        })?;
         Ok(())
     }
 }

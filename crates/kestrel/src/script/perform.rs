@@ -1,6 +1,7 @@
 //! Performing a program's output records: lines printed, maps shown.
 
 use super::at_once::{self, AtOnce, Done, shell};
+use super::failed::Tell;
 use super::maps::ProgramMaps;
 use super::names::SystemNames;
 use crate::session::Session;
@@ -65,6 +66,8 @@ pub struct Perform {
     pub escaped: bool,
     /// Whether lost updates of full maps are reported with their places, among the failures of helpers, and so not here.
     pub lost_by_place: bool,
+    /// What says the first failure of each place, where it stands among the records; without it failures are for who counts them.
+    pub tell: Option<Tell>,
     /// The suffix of strings that were cut.
     trailer: CutTrailer,
     /// Most bytes that `cat` shows of a file (`max_cat_bytes`).
@@ -113,6 +116,7 @@ impl Perform {
             json,
             no_warnings: false,
             lost_by_place: false,
+            tell: None,
             escaped: false,
             trailer: CutTrailer {
                 text: Form::TEXT.trailer.text.to_owned(),
@@ -357,7 +361,7 @@ impl Perform {
     }
 
     /// Says something on standard error.
-    fn complain(&mut self, text: &[u8]) {
+    pub(super) fn complain(&mut self, text: &[u8]) {
         self.err.extend_from_slice(text);
         self.order.push((self.out.len(), self.err.len()));
     }

@@ -1,25 +1,56 @@
 //! `-k`: failures of helpers as warnings at their places, each with how often it happened since it was said last.
 
+use super::message;
 use crate::style::system_words;
 use kestrel::language::{DIVISION, Diagnostic, ENDLESS, Failure, OUTSIDE, Span, position};
+use kestrel::plan::ProgramText;
+use kestrel::script::Tell;
 use kestrel_trace::print::counted;
 use serde_json::Value;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Helper failures that have been reported so far.
 #[derive(Debug, Default)]
-pub(super) struct Failures(BTreeMap<(u32, u32, u32, i32), u64>);
+pub(super) struct Failures(BTreeMap<Key, u64>);
+
+/// Place, helper and answer of a failure.
+type Key = (u32, u32, u32, i32);
+
+fn key(failure: &Failure) -> Key {
+    let place = failure.place.unwrap_or(Span { start: 0, end: 0 });
+    (place.start, place.end, failure.helper.0, failure.answer)
+}
 
 impl Failures {
+    /// The first failure of a place, unless it was reported before.
+    pub(super) fn first(&mut self, failure: &Failure) -> Option<Failed> {
+        let is_new = !self.0.contains_key(&key(failure));
+        is_new.then(|| {
+            self.0.insert(key(failure), 1);
+            Failed {
+                failure: *failure,
+                times: 1,
+                is_repeated: false,
+            }
+        })
+    }
+
     /// Failures since the last call, given all that were counted so far.
     pub(super) fn since(&mut self, counted: Vec<Failure>) -> Vec<Failed> {
         let mut new = Vec::new();
         for failure in counted {
-            let place = failure.place.unwrap_or(Span { start: 0, end: 0 });
-            let key = (place.start, place.end, failure.helper.0, failure.answer);
+            let key = key(&failure);
             let before = self.0.insert(key, failure.count).unwrap_or(0);
             if let times @ 1.. = failure.count.saturating_sub(before) {
-                new.push((key, Failed { failure, times }));
+                let is_repeated = before > 0;
+                let failed = Failed {
+                    failure,
+                    times,
+                    is_repeated,
+                };
+                new.push((key, failed));
             }
         }
         new.sort_unstable_by_key(|(key, _)| *key);
@@ -27,11 +58,32 @@ impl Failures {
     }
 }
 
+/// What says the first failure of each place among a program's output; the shared count then has it as reported.
+pub(super) fn tell(
+    reported: &Rc<RefCell<Failures>>,
+    program: &ProgramText,
+    json: bool,
+    as_bpftrace: bool,
+) -> Tell {
+    let reported = reported.clone();
+    let (name, text) = (program.name.clone(), program.text.clone());
+    Tell(Box::new(move |failure| {
+        let failed = reported.borrow_mut().first(failure)?;
+        let message = match json {
+            true => failed.json(&name, &text),
+            false => message::text_of(as_bpftrace, &name, &[failed.warning()], &text) + "\n",
+        };
+        Some(message.into_bytes())
+    }))
+}
+
 /// A failure of one kind at one place, and how often it happened since it was said last.
 #[derive(Debug)]
 pub(super) struct Failed {
     failure: Failure,
     times: u64,
+    /// Whether it had been said before these times.
+    is_repeated: bool,
 }
 
 impl Failed {
@@ -101,6 +153,7 @@ impl Failed {
             );
         }
         let often = match times {
+            times if self.is_repeated => format!(", {}", counted(times, "more time")),
             1 => String::new(),
             times => format!(", {times} times"),
         };
@@ -135,7 +188,11 @@ mod tests {
     fn each_failure_is_said_with_how_often_it_is_new() {
         let failure = |start: u32, helper: u32, answer: i32, count: u64| {
             let key = [start, start + 4, helper, answer.cast_unsigned()].map(u32::to_le_bytes);
-            Failure::read(key.as_flattened(), &count.to_le_bytes()).unwrap()
+            Failure::read(
+                key.as_flattened(),
+                [count, 7].map(u64::to_le_bytes).as_flattened(),
+            )
+            .unwrap()
         };
         let mut printed = Failures::default();
         let mut messages = |counted: Vec<Failure>| -> Vec<String> {
@@ -153,21 +210,35 @@ mod tests {
             ]
         );
         assert_eq!(messages(vec![read(5), lookup(1)]), Vec::<String>::new());
-        assert!(messages(vec![read(7)])[0].ends_with("retcode: -14, 2 times"));
+        assert!(messages(vec![read(7)])[0].ends_with("retcode: -14, 2 more times"));
         assert!(messages(vec![failure(3, ENDLESS.0, 0, 1)])[0].starts_with("The loop was ended"));
         let others = Failure {
             place: None,
             ..read(3)
         };
         assert!(messages(vec![others])[0].starts_with("3 more failures of helpers"));
+        // One whose first failure was said among the output: the others follow.
+        let mut printed = Failures::default();
+        assert_eq!(printed.first(&read(5)).unwrap().times, 1);
+        assert!(printed.first(&read(5)).is_none());
+        let rest = printed.since(vec![read(5)]);
+        assert!(rest[0].warning().message.ends_with("retcode: -14, 4 more times"));
+        assert!(printed.since(vec![read(5)]).is_empty());
     }
 
     #[test]
     fn lines_of_json_have_place_and_helper() {
         let failed = |helper: u32, answer: i32, times: u64| {
             let key = [10, 14, helper, answer.cast_unsigned()].map(u32::to_le_bytes);
-            let failure = Failure::read(key.as_flattened(), &times.to_le_bytes()).unwrap();
-            Failed { failure, times }.json("a.bt", "begin {\n  @x[1]; }")
+            let value = [times, 7].map(u64::to_le_bytes);
+            let failure = Failure::read(key.as_flattened(), value.as_flattened()).unwrap();
+            let is_repeated = false;
+            Failed {
+                failure,
+                times,
+                is_repeated,
+            }
+            .json("a.bt", "begin {\n  @x[1]; }")
         };
         assert_eq!(
             failed(1, 0, 1),

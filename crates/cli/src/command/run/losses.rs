@@ -53,7 +53,10 @@ impl ProgramRun<'_> {
                 "WARNING: missed intervals {times}: their output is written too slowly; what was counted meanwhile is in the next ones"
             );
         }
-        let failed = self.failures.since(self.running.session().failures()?);
+        let failed = self
+            .failures
+            .borrow_mut()
+            .since(self.running.session().failures()?);
         if !failed.is_empty() {
             self.live.erase()?;
         }

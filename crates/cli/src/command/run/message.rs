@@ -86,7 +86,12 @@ pub(super) fn warnings(options: &Options, name: &str, found: &[(String, Diagnost
 }
 
 fn diagnostics_text(options: &Options, name: &str, found: &[Diagnostic], text: &str) -> String {
-    match options.as_bpftrace {
+    text_of(options.as_bpftrace, name, found, text)
+}
+
+/// Diagnostics as text, in bpftrace's form or in Kestrel's.
+pub(super) fn text_of(as_bpftrace: bool, name: &str, found: &[Diagnostic], text: &str) -> String {
+    match as_bpftrace {
         true => style::diagnostics_as_bpftrace(name, found, text),
         false => style::diagnostics_in(name, found, text),
     }

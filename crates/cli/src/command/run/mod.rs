@@ -37,11 +37,13 @@ use kestrel::session::process_filter::ProcessFilter;
 use kestrel_trace::output::{Benchmark, Verdict};
 use kestrel_trace::print::raw;
 use options::{Buffering, OutputFormat, RunMode};
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{BufWriter, LineWriter, Write};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -148,6 +150,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let (walks_only, has_run) = (modes::walks_only(&kinds), has_run(&kinds));
     let running = Running::new(session);
     let acts_at_once = running.acts_at_once();
+    let failures = Rc::new(RefCell::new(Failures::default()));
+    // A test's decide about it.
+    if options.mode().is_none() && !options.no_warnings {
+        perform.tell = Some(failures::tell(&failures, &program, json, options.as_bpftrace));
+    }
     let mut work = ProgramRun {
         running,
         packets: None,
@@ -159,7 +166,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         walks_only,
         acts_at_once,
         walking: false,
-        failures: Failures::default(),
+        failures,
         live,
         program: &program,
         options,
@@ -356,7 +363,7 @@ struct ProgramRun<'a> {
     /// Whether it reads files or runs commands.
     acts_at_once: bool,
     /// Failures of helpers that have been said.
-    failures: Failures,
+    failures: Rc<RefCell<Failures>>,
     /// Live values of maps.
     live: Live,
     program: &'a ProgramText,
@@ -467,7 +474,10 @@ impl ProgramRun<'_> {
             let tested = self.running.test(&event, &mut self.perform);
             self.perform.json = form.json;
             let (code, nanoseconds) = tested?;
-            let failures = self.failures.since(self.running.session().failures()?);
+            let failures = self
+                .failures
+                .borrow_mut()
+                .since(self.running.session().failures()?);
             let passed = code == 0 && failures.is_empty() && self.perform.errors == before;
             let printed = std::mem::take(&mut self.perform.out);
             let messages = std::mem::take(&mut self.perform.err);

@@ -1,7 +1,7 @@
 //! Failures of helpers, counted by place where the sink asks for it.
 
 use super::Lower;
-use crate::failures::{DIVISION, ENDLESS, ERRNO, HELPER, KEY, MAP, OUTSIDE};
+use crate::failures::{DIVISION, ENDLESS, ERRNO, HELPER, KEY, MAP, OUTSIDE, VALUE};
 use crate::ir::{Condition, Helper, Operand, Vreg, Width, helper};
 
 impl Lower<'_> {
@@ -58,13 +58,15 @@ impl Lower<'_> {
 
     fn count_failure(&mut self, helper: Helper, answer: Operand) {
         let span = self.b.span();
-        let slots = (self.b.slot(KEY, 8), self.b.slot(8, 8));
+        let slots = (self.b.slot(KEY, 8), self.b.slot(VALUE, 8));
         let (key, zero) = (self.b.slot_address(slots.0, 0), self.b.slot_address(slots.1, 0));
         self.b.store(Width::B4, key, 0, span.start);
         self.b.store(Width::B4, key, 4, span.end);
         self.b.store(Width::B4, key, HELPER, helper.0);
         self.b.store(Width::B4, key, ERRNO, answer);
         self.b.store(Width::B8, zero, 0, 0);
+        let now = self.b.helper(helper::KTIME_GET_NS, &[]);
+        self.b.store(Width::B8, zero, 8, now);
         let external = self.b.external(MAP);
         let map = self.b.map_pointer(external);
         let args = [

@@ -49,7 +49,7 @@ impl Maps {
         let mut maps = Self::default();
         if counts_failures {
             let map = make(&failures::spec())?;
-            map.update(&failures::OTHERS, &0_u64.to_le_bytes(), ValueCheck::Any)?;
+            map.update(&failures::OTHERS, &[0; 16], ValueCheck::Any)?;
             maps.failures = Some(map);
         }
         maps.add(types)?;
