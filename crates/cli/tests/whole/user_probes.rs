@@ -153,6 +153,15 @@ fn recorded_functions_of_a_program_are_named_as_live() {
     let pair = "uprobe:./traced:one,ur:./traced:one";
     let report = place.run(&["report", "--latency", pair]).succeeds().out;
     assert!(report.contains("uretprobe:"), "{report}");
+    // Without -g nobody knows its parameters.
+    for args in ["print(args)", "print(args.value)"] {
+        let program = format!("uprobe:./traced:one {{ {args} }}");
+        let words = [
+            "no debug information (DWARF) describes parameters of it",
+            "compiled with -g",
+        ];
+        place.run(&["run", "-e", &program]).fails(2, &words);
+    }
     let wrong = ["print", "-e", "uprobe:./other:one"];
     place.run(&wrong).fails(2, &["uprobe:./other:one"]);
 }

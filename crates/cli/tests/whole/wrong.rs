@@ -519,3 +519,13 @@ fn a_wrong_line_of_the_kernels_is_shown_with_its_place() {
         answer.fails(2, &[printed]);
     }
 }
+
+#[test]
+fn a_time_series_beyond_the_kernels_memory_for_a_value_says_so() {
+    let program = "config = { unstable_tseries = enable } begin { @ = tseries(1, 1s, 170001); }";
+    let words = [
+        "the number of intervals is 1 to 170000",
+        "no value of more than 4 MiB",
+    ];
+    WorkFolder::new().run(&["run", "-e", program]).fails(2, &words);
+}

@@ -7,6 +7,10 @@ use crate::builtin;
 use crate::context::ProgramKind;
 use crate::lang::ast::{self, Span, Spanned};
 use crate::lang::diag::{Diagnostic, did_you_mean};
+use kestrel_trace::event_kind;
+
+/// What there is where no debug information has the parameters of a function.
+const UNDESCRIBED: &str = "its arguments are arg0, arg1, …; parameters have names in programs that were compiled with -g or have a debug file (--debuginfo DIR)";
 
 /// A table: what other tracers call things, and what they are called here.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -59,7 +63,10 @@ impl Checker<'_> {
             let fields = self.field_names();
             if fields.is_empty() {
                 let message = self.args_are_elsewhere();
-                let hint = "\"args\" are the fields of tracepoints and the parameters of functions";
+                let hint = match self.is_of_file() {
+                    true => UNDESCRIBED,
+                    false => "\"args\" are the fields of tracepoints and the parameters of functions",
+                };
                 return Err(self.report(Diagnostic::error(span, message).hint(hint)));
             }
             let hint = there_are("", &fields);
@@ -157,16 +164,18 @@ impl Checker<'_> {
         })
     }
 
+    /// Whether the event is a function of a program's file, whose parameters only debug information knows.
+    fn is_of_file(&self) -> bool {
+        self.context.probe_type() == event_kind::UPROBE.name
+    }
+
     /// Message that an event has no `args`.
     fn args_are_elsewhere(&self) -> String {
-        let of_others = [
-            "tracepoint",
-            "rawtracepoint",
-            "fentry",
-            "fexit",
-            "uprobe",
-            "kprobe",
-        ];
+        if self.is_of_file() {
+            let event = &self.context.name;
+            return format!("{event} has no fields: no debug information (DWARF) describes parameters of it");
+        }
+        let of_others = ["tracepoint", "rawtracepoint", "fentry", "fexit", "kprobe"];
         if of_others.contains(&self.context.probe_type()) {
             return format!("{} has no fields", self.context.name);
         }
@@ -182,6 +191,7 @@ impl Checker<'_> {
         let diagnostic = if names.is_empty() {
             let diagnostic = Diagnostic::error(name.span, self.args_are_elsewhere());
             match (self.context.arguments.is_empty(), self.btf()) {
+                _ if self.is_of_file() => diagnostic.hint(UNDESCRIBED),
                 (false, None) => {
                     diagnostic.hint("without the kernel's types its arguments are arg0, arg1, …")
                 }

@@ -10,6 +10,7 @@ use crate::codegen::lower::Lower;
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, BlockId, Condition, Vreg, Width};
 use crate::lang::ast::ExprKind;
+use crate::lang::diag::Diagnostic;
 use kestrel_bpf::helper;
 use kestrel_trace::aggregate::Aggregation;
 use kestrel_trace::aggregate::function::tseries::{self, COMBINES, Combine, MAX, MAX_PER_CPU, WORDS};
@@ -33,7 +34,8 @@ pub(crate) static TSERIES: Builtin = Builtin {
             } else {
                 MAX_PER_CPU
             };
-            let count = checker.whole(count, 1..=most, "the number of intervals");
+            let place = count.span;
+            let count = checker.whole(count, 1..=i64::MAX, "the number of intervals");
             let how = match how.first().map(|how| (&how.kind, how.span)) {
                 None => 0,
                 Some((ExprKind::String(word), span)) => {
@@ -55,6 +57,19 @@ pub(crate) static TSERIES: Builtin = Builtin {
                 }
             };
             let (value, interval, count) = (value?, interval?, count?);
+            if count > most {
+                let message = format!("the number of intervals is 1 to {most}");
+                let bytes = u64::from(WORDS) * 8;
+                let why = match most {
+                    MAX => format!(
+                        "the kernel makes no value of more than 4 MiB, and an interval has {bytes} bytes: longer intervals need fewer"
+                    ),
+                    _ => format!(
+                        "here each CPU has its own value of 16 KiB, and an interval has {bytes} bytes; in programs (kestrel run) there are up to {MAX}"
+                    ),
+                };
+                return Err(checker.report(Diagnostic::error(place, message).hint(why)));
+            }
             let signed = value.ty.is_signed();
             let mut parameters = vec![interval, count, how];
             let value = match checker.globals.series_clock.clone() {
