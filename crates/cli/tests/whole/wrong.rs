@@ -529,3 +529,22 @@ fn a_time_series_beyond_the_kernels_memory_for_a_value_says_so() {
     ];
     WorkFolder::new().run(&["run", "-e", program]).fails(2, &words);
 }
+
+#[test]
+fn imports_of_c_and_of_objects_name_the_nearest_way() {
+    let place = WorkFolder::new();
+    std::fs::write(place.path().join("count.bpf.c"), "int count(void) { return 1; }").unwrap();
+    std::fs::write(place.path().join("count.bpf.o"), b"\x7fELF\x02\x01\x01\x00").unwrap();
+    for (file, why) in [
+        ("count.bpf.c", "it is C"),
+        ("count.bpf.o", "it is a compiled object"),
+    ] {
+        let program = format!("import \"{file}\"; begin {{ print(count()); }}");
+        let answer = place.run(&["run", "-e", &program]);
+        answer.fails(
+            2,
+            &[why, "macros, in a .bt file", "--target=bpf", "kestrel bpf run"],
+        );
+        assert!(!answer.err.contains("-I"), "{}", answer.err);
+    }
+}

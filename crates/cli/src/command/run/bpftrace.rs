@@ -100,6 +100,9 @@ fn of_option(error: &clap::Error) -> Option<String> {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
     };
+    if error.kind() == ErrorKind::MissingRequiredArgument {
+        return Some("ERROR: USAGE: filename or -e 'program' required.".to_owned());
+    }
     let name = part(ContextKind::InvalidArg)?;
     let name = name.split_whitespace().next().unwrap_or(name);
     match error.kind() {
@@ -238,6 +241,11 @@ mod tests {
             let error = parsed(line).err().unwrap_or_else(|| panic!("{line} is taken"));
             let found = of_option(&error).unwrap_or_default();
             assert!(found.starts_with(printed), "{line}: {found}");
+        }
+        for line in [&["bpftrace"][..], &["bpftrace", "-q", "--"]] {
+            let error = Arguments::try_parse_from(line).err().unwrap();
+            let wanted = "ERROR: USAGE: filename or -e 'program' required.";
+            assert_eq!(of_option(&error).as_deref(), Some(wanted));
         }
     }
 }

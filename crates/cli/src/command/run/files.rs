@@ -235,11 +235,8 @@ fn beside(from: &str) -> PathBuf {
 
 fn read(path: &Path) -> Result<ImportedText, String> {
     let name = path.display().to_string();
-    if name.ends_with(".bpf.c") {
-        return Err(
-            "it is C: compile it and load it with `kestrel bpf run`; scripts take in .bt and .h files"
-                .to_owned(),
-        );
+    if name.ends_with(".c") {
+        return Err("it is C, and there is no compiler of C in Kestrel".to_owned());
     }
     let size = fs::metadata(path)
         .map_err(|error| crate::style::system_words(&error))?
@@ -248,6 +245,9 @@ fn read(path: &Path) -> Result<ImportedText, String> {
         return Err(format!("it has {size} bytes, more than the {MAX} that are read"));
     }
     let bytes = fs::read(path).map_err(|error| crate::style::system_words(&error))?;
+    if bytes.starts_with(b"\x7fELF") {
+        return Err("it is a compiled object, whose functions no script can call".to_owned());
+    }
     Ok(ImportedText {
         name,
         text: super::read::decoded(bytes),

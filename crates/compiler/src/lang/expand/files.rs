@@ -175,7 +175,13 @@ impl Reader<'_> {
 
     fn refuse(&mut self, path: &Spanned<String>, what: &str, why: &str) {
         let message = format!("\"{}\" cannot be {what}: {why}", path.node);
-        let hint = "paths begin where the text lies that names them, or in a folder of -I";
+        let hint = match path.node.rsplit_once('.') {
+            // bpftrace compiles C by LLVM, and links its functions.
+            Some((_, "c" | "o")) => {
+                "functions for scripts are macros, in a .bt file; programs in C are compiled (clang -O2 -g --target=bpf -c) and run beside scripts: kestrel bpf run FILE.o, or -e 'EVENT handler \"FILE.o\"' of record and trace"
+            }
+            _ => "paths begin where the text lies that names them, or in a folder of -I",
+        };
         self.refused
             .push(Diagnostic::error(path.span, message).hint(hint));
     }
