@@ -322,3 +322,42 @@ fn a_kernel_stack_that_is_refused_is_no_empty_stack() {
     assert!(refused > 0, "the kernel refuses some");
     assert_eq!(taken.count() + refused, faults().count(), "none is empty");
 }
+
+/// What is listed can be probed: nothing on the kernel's blacklist, which the refusal names where it is all that matches.
+#[test]
+fn what_no_kprobe_can_be_at_is_not_listed() {
+    let blacklist = vm_tests::shell("cat /sys/kernel/debug/kprobes/blacklist").success();
+    let barred: std::collections::HashSet<&str> = blacklist
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(1))
+        .collect();
+    assert!(barred.contains("do_int3"), "{blacklist}");
+    for list in [&["list"][..], &["run", "-l"]] {
+        for kind in ["kprobe", "kretprobe"] {
+            let pattern = format!("{kind}:*int*");
+            let listed = vm_tests::kestrel(&[list, &[&pattern]].concat()).success();
+            let names = listed.lines().filter_map(|line| line.split(':').nth(1));
+            let wrong: Vec<&str> = names.filter(|name| barred.contains(name)).collect();
+            assert!(wrong.is_empty(), "{wrong:?}");
+        }
+    }
+    let alone = vm_tests::kestrel(&["list", "kprobe:do_int3"]);
+    assert!(
+        alone.code != Some(0) && alone.err.contains("blacklist"),
+        "{alone:?}"
+    );
+    let untraced = vm_tests::kestrel(&["list", "kprobe:__get_user_4"]);
+    assert!(
+        untraced.code != Some(0) && untraced.err.contains("ftrace"),
+        "{untraced:?}"
+    );
+    assert_eq!(vm_tests::kestrel(&["run", "-l", "kprobe:do_int3"]).success(), "");
+    let both = vm_tests::kestrel(&["run", "-l", "kprobe:vfs_read", "kprobe:vfs_write"]).success();
+    assert_eq!(both, "kprobe:vfs_read\nkprobe:vfs_write\n");
+    // A return has no parameters any more, and none of void a value.
+    let returns = vm_tests::kestrel(&["run", "-l", "-v", "kretprobe:vfs_read,fexit:kfree"]).success();
+    assert_eq!(
+        returns,
+        "kretprobe:vfs_read\n    ssize_t retval\nfexit:vmlinux:kfree\n    const void * object\n"
+    );
+}

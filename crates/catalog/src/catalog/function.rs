@@ -179,7 +179,8 @@ pub(super) fn describe(catalog: &Catalog, name: &str, at_return: bool) -> Result
             ty: types.render(p.ty),
         })
         .collect();
-    let returns = at_return.then(|| types.render(function.proto.ret));
+    let is_void = function.proto.ret == TypeId::VOID;
+    let returns = (at_return && !is_void).then(|| types.render(function.proto.ret));
     Ok(Description { fields, returns })
 }
 
@@ -472,6 +473,20 @@ impl EventKind for FunctionProbe {
             .for_each(&mut *found);
         catalog.other_names(pattern)?.iter().for_each(|name| found(name));
         Ok(())
+    }
+
+    fn listed(&self, catalog: &Catalog, patterns: &[Glob]) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        self.names(catalog, patterns, &mut |name| names.push(name.to_owned()))?;
+        let wanted = patterns.last().map_or("*", Glob::text);
+        // What ftrace does not list may still be probed: its code says.
+        if let ([pattern], [_]) = (patterns, names.as_slice())
+            && pattern.is_plain()
+            && !catalog.is_listed(wanted)?
+        {
+            self.check(catalog, wanted)?;
+        }
+        without_blacklisted(catalog, names, wanted)
     }
 
     fn describe(&self, catalog: &Catalog, name: &str) -> Result<Description> {

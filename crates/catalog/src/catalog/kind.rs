@@ -58,6 +58,16 @@ pub trait EventKind: Sync {
     /// When the kernel does not say what there is.
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()>;
 
+    /// The events that match, by their names, as they are listed: without those of which it is known that no program can be attached to them.
+    ///
+    /// # Errors
+    /// As [`EventKind::names`], and why nothing can be attached where events match, but none of them can be listed.
+    fn listed(&self, catalog: &Catalog, patterns: &[Glob]) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        self.names(catalog, patterns, &mut |name| names.push(name.to_owned()))?;
+        Ok(names)
+    }
+
     /// All names that a text may have for events of this kind, where these are the same on every kernel: `cpu-clock` and `cpu`.
     fn fixed_names(&self) -> Vec<&'static str> {
         Vec::new()

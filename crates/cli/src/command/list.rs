@@ -249,14 +249,14 @@ impl Lister<'_> {
             let Some(parts) = globs_for(kind, wanted).filter(|_| chosen) else {
                 continue;
             };
-            let mut names = Vec::new();
-            let result = kind.names(self.catalog, &parts, &mut |name| names.push(name.to_owned()));
-            if let Err(error) = result {
-                if wanted.kind.is_some() {
-                    return Err(error.into());
+            let mut names = match kind.listed(self.catalog, &parts) {
+                Ok(names) => names,
+                Err(error) if wanted.kind.is_some() => return Err(error.into()),
+                Err(error) => {
+                    self.problems.push((kind.name(), error));
+                    Vec::new()
                 }
-                self.problems.push((kind.name(), error));
-            }
+            };
             if self.options.format == ListFormat::Tracefs {
                 names = in_kernels_order(names, self.catalog.host())?;
             }

@@ -64,18 +64,21 @@ fn is_timer(kind: &dyn EventKind) -> bool {
 
 /// Lists the events that match patterns, all of them where there are none.
 pub(super) fn matching(options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
-    let given = options
-        .script
-        .as_deref()
-        .map(|script| script.to_string_lossy().into_owned());
-    let given = given.unwrap_or_else(|| "*".to_owned());
-    if given.ends_with(".bt") && !options.no_warnings {
+    let words = options.script.iter().chain(&options.arguments);
+    let mut given: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    if given.is_empty() {
+        given.push("*".to_owned());
+    }
+    for file in given
+        .iter()
+        .filter(|given| given.ends_with(".bt") && !options.no_warnings)
+    {
         eprintln!(
-            "WARNING: It appears that '{given}' is a filename but the file does not exist. Treating '{given}' as a search pattern."
+            "WARNING: It appears that '{file}' is a filename but the file does not exist. Treating '{file}' as a search pattern."
         );
     }
     let mut out = Vec::new();
-    for pattern in patterns(&given) {
+    for pattern in given.iter().flat_map(|given| patterns(given)) {
         let tags = ["struct ", "union ", "enum "].into_iter();
         if let Some((tag, name)) = tags
             .filter_map(|tag| Some((tag, pattern.strip_prefix(tag)?)))
@@ -104,9 +107,8 @@ pub(super) fn matching(options: &Options, catalog: &Catalog) -> Result<Exit, Fai
                 out.extend(lines.concat().into_bytes());
                 continue;
             }
-            let mut names = Vec::new();
             // Kinds that this kernel does not list are left out; `kestrel doctor` says why.
-            let _ = kind.names(catalog, &globs, &mut |name| names.push(name.to_owned()));
+            let mut names = kind.listed(catalog, &globs).unwrap_or_default();
             names.sort_unstable();
             for name in names {
                 line(kind, &name, options, catalog, &mut out)?;
@@ -192,7 +194,11 @@ fn line(
     // Where programs read parameters by number, bpftrace lists them so.
     let by_number = options.as_bpftrace && kind.name() == "kprobe";
     // What the kernel itself counts of an iterator's steps it does not list.
-    let skipped = |name: &str| options.as_bpftrace && kind.name() == "iter" && name == "meta";
+    let skipped = |name: &str| {
+        options.as_bpftrace && kind.name() == "iter" && name == "meta"
+        // A function's parameters are gone when it returns.
+        || kind.name() == "kretprobe"
+    };
     let fields = description.fields.iter().filter(|field| !skipped(&field.name));
     for (at, field) in fields.enumerate() {
         let name = match by_number {
