@@ -34,9 +34,9 @@ impl Rejection {
         }
     }
 
-    /// Whether the kernel was built without what the handler asks for.
+    /// Whether the kernel was built without what the handler asks for, or keeps it to itself.
     pub fn is_unsupported(&self) -> bool {
-        calls_override(&verifier_log::parse(&self.log))
+        withheld(&verifier_log::parse(&self.log)).is_some()
     }
 
     /// The verifier's last message.
@@ -72,15 +72,28 @@ fn advice(parsed: &VerifierLog) -> &'static str {
         return "the kernel lets path() run in a few of its functions: security_file_open, security_file_permission, security_inode_getattr, \
             vfs_truncate, vfs_fallocate, vfs_getattr, dentry_open and filp_close, as far as it has them, and in iterators";
     }
-    if calls_override(parsed) {
-        return "override() wants a kernel that was built with CONFIG_BPF_KPROBE_OVERRIDE: this one was not";
-    }
-    "the text passed Kestrel's own checks: please report it with the output of the same command and --dry-run -v"
+    withheld(parsed).unwrap_or(
+        "the text passed Kestrel's own checks: please report it with the output of the same command and --dry-run -v",
+    )
 }
 
-/// Whether what is refused is a call that only some kernels are built with.
-fn calls_override(parsed: &VerifierLog) -> bool {
-    parsed.text.contains("bpf_override_return")
+/// A table: calls that not every kernel offers, and what decides about them.
+const WITHHELD: &[(&str, &str)] = &[
+    (
+        "bpf_override_return",
+        "override() wants a kernel that was built with CONFIG_BPF_KPROBE_OVERRIDE: this one was not",
+    ),
+    (
+        "bpf_probe_write_user",
+        "write_user() is not for kernels under a lockdown: /sys/kernel/security/lockdown says whether this one is (integrity, confidentiality)",
+    ),
+];
+
+/// Why a call is refused that only some kernels offer, if it is one.
+fn withheld(parsed: &VerifierLog) -> Option<&'static str> {
+    let mut rows = WITHHELD.iter();
+    let (_, why) = rows.find(|(helper, _)| parsed.text.contains(helper))?;
+    Some(why)
 }
 
 /// The last line of the verifier's message; empty where an older kernel gives none.
@@ -126,6 +139,12 @@ mod tests {
         let hints = why(log).hints.join(" ");
         assert!(
             hints.contains("CONFIG_BPF_KPROBE_OVERRIDE") && !hints.contains("report"),
+            "{hints}"
+        );
+        let log = "20: (85) call bpf_probe_write_user#36\nprogram of this type cannot use helper bpf_probe_write_user#36\n";
+        let hints = why(log).hints.join(" ");
+        assert!(
+            hints.contains("/sys/kernel/security/lockdown") && !hints.contains("report"),
             "{hints}"
         );
         let log = "156: (85) call bpf_d_path#147\nhelper call is not allowed in probe\n";
