@@ -9,13 +9,10 @@ use kestrel_trace::record::Record;
 use std::collections::VecDeque;
 use std::fmt;
 
-/// What gives the message of a place's first failure; nothing where it was said before.
-pub struct Tell(pub Box<dyn FnMut(&Failure) -> Option<Vec<u8>>>);
-
-impl fmt::Debug for Tell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tell")
-    }
+/// What gives the messages of failures.
+pub trait Tell: fmt::Debug {
+    /// The message of a place's first failure; nothing where it was said before.
+    fn first(&mut self, failure: &Failure) -> Option<Vec<u8>>;
 }
 
 /// Failures that one reading of the rings found, by the times at which they happened first. They are read when the first record is performed: all that
@@ -51,7 +48,7 @@ impl FirstFailures {
 
 impl Perform {
     fn say_failure(&mut self, failure: &Failure) {
-        let Some(message) = self.tell.as_mut().and_then(|tell| (tell.0)(failure)) else {
+        let Some(message) = self.tell.as_mut().and_then(|tell| tell.first(failure)) else {
             return;
         };
         match self.json {

@@ -67,7 +67,7 @@ pub struct Perform {
     /// Whether lost updates of full maps are reported with their places, among the failures of helpers, and so not here.
     pub lost_by_place: bool,
     /// What says the first failure of each place, where it stands among the records; without it failures are for who counts them.
-    pub tell: Option<Tell>,
+    pub tell: Option<Box<dyn Tell>>,
     /// The suffix of strings that were cut.
     trailer: CutTrailer,
     /// Most bytes that `cat` shows of a file (`max_cat_bytes`).

@@ -3,13 +3,13 @@
 use super::message;
 use crate::style::system_words;
 use kestrel::language::{DIVISION, Diagnostic, ENDLESS, Failure, OUTSIDE, Span, position};
-use kestrel::plan::ProgramText;
 use kestrel::script::Tell;
 use kestrel_trace::print::counted;
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Helper failures that have been reported so far.
 #[derive(Debug, Default)]
@@ -58,23 +58,27 @@ impl Failures {
     }
 }
 
-/// What says the first failure of each place among a program's output; the shared count then has it as reported.
-pub(super) fn tell(
-    reported: &Rc<RefCell<Failures>>,
-    program: &ProgramText,
-    json: bool,
-    as_bpftrace: bool,
-) -> Tell {
-    let reported = reported.clone();
-    let (name, text) = (program.name.clone(), program.text.clone());
-    Tell(Box::new(move |failure| {
-        let failed = reported.borrow_mut().first(failure)?;
-        let message = match json {
-            true => failed.json(&name, &text),
-            false => message::text_of(as_bpftrace, &name, &[failed.warning()], &text) + "\n",
+/// Messages about the first failure of each place, among a program's output.
+#[derive(Debug)]
+pub(super) struct Messages {
+    /// Those that it gives are reported from then on.
+    pub(super) reported: Rc<RefCell<Failures>>,
+    pub(super) name: String,
+    pub(super) text: Arc<str>,
+    pub(super) json: bool,
+    pub(super) as_bpftrace: bool,
+}
+
+impl Tell for Messages {
+    fn first(&mut self, failure: &Failure) -> Option<Vec<u8>> {
+        let failed = self.reported.borrow_mut().first(failure)?;
+        let (name, text) = (&self.name, &self.text);
+        let message = match self.json {
+            true => failed.json(name, text),
+            false => message::text_of(self.as_bpftrace, name, &[failed.warning()], text) + "\n",
         };
         Some(message.into_bytes())
-    }))
+    }
 }
 
 /// A failure of one kind at one place, and how often it happened since it was said last.

@@ -250,7 +250,7 @@ fn read(path: &Path) -> Result<ImportedText, String> {
     }
     Ok(ImportedText {
         name,
-        text: super::read::decoded(bytes),
+        text: super::encoding::decoded(bytes),
     })
 }
 

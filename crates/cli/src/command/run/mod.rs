@@ -1,6 +1,7 @@
 //! `kestrel run`: a program of the language, as bpftrace runs it.
 
 mod bpftrace;
+mod encoding;
 mod failures;
 mod files;
 mod info;
@@ -22,7 +23,7 @@ use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work, detach};
 use crate::live::{Live, maps};
 use crate::selection::hold;
-use failures::Failures;
+use failures::{Failures, Messages};
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
@@ -153,7 +154,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let failures = Rc::new(RefCell::new(Failures::default()));
     // A test's decide about it.
     if options.mode().is_none() && !options.no_warnings {
-        perform.tell = Some(failures::tell(&failures, &program, json, options.as_bpftrace));
+        perform.tell = Some(Box::new(Messages {
+            reported: failures.clone(),
+            name: program.name.clone(),
+            text: program.text.clone(),
+            json,
+            as_bpftrace: options.as_bpftrace,
+        }));
     }
     let mut work = ProgramRun {
         running,

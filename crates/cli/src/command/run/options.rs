@@ -19,7 +19,7 @@ pub(crate) struct Options {
         short = 'e',
         value_name = "PROGRAM",
         overrides_with = "program",
-        value_parser = OsStringValueParser::new().map(|text| super::read::decoded(text.into_vec()))
+        value_parser = OsStringValueParser::new().map(|text| super::encoding::decoded(text.into_vec()))
     )]
     pub(super) program: Option<String>,
     /// Values of $1, $2, …; behind -- also of named parameters: --NAME=VALUE

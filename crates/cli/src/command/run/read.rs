@@ -1,5 +1,6 @@
 //! Reading a program: its text, its arguments, the settings of the environment.
 
+use super::encoding::decoded;
 use super::files::ScriptFiles;
 use super::options::Options;
 use super::verdict;
@@ -9,7 +10,6 @@ use kestrel::language::Diagnostic;
 use kestrel::language::config::{Config, MissingProbes};
 use kestrel::language::expand::Inputs;
 use kestrel::plan::ProgramText;
-use kestrel_trace::print::raw;
 use std::io::Read;
 use std::path::Path;
 
@@ -117,16 +117,6 @@ pub(super) fn text(options: &Options) -> Result<(String, String), Failure> {
             Err(Failure::new(Exit::Failed, message))
         }
     }
-}
-
-/// A script's bytes as its text: what is not UTF-8 (comments and strings of other encodings) is kept as [`raw`] keeps it, and the mark that some editors
-/// put before UTF-8 is no part of it.
-pub(super) fn decoded(mut bytes: Vec<u8>) -> String {
-    const MARK: &[u8] = b"\xef\xbb\xbf";
-    if bytes.starts_with(MARK) {
-        bytes.drain(..MARK.len());
-    }
-    raw::to_text(bytes)
 }
 
 /// Positional and named arguments.
