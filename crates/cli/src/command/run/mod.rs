@@ -421,6 +421,14 @@ impl ProgramRun<'_> {
         Ok(())
     }
 
+    /// Runs the handlers of a signal that came.
+    fn take_signal(&mut self) -> Result<(), Failure> {
+        if self.signal.as_ref().is_some_and(UserSignal::take) {
+            self.running.fire(USER_SIGNAL)?;
+        }
+        Ok(())
+    }
+
     /// Writes what was printed.
     fn write(&mut self) -> Result<(), Failure> {
         if !self.perform.out.is_empty() || !self.perform.err.is_empty() {
@@ -523,6 +531,8 @@ impl Work for ProgramRun<'_> {
         self.walking = self.running.is_walking()?;
         if last {
             self.live.erase()?;
+            // A signal that came just before the end.
+            self.take_signal()?;
             self.running.end(&mut self.perform)?;
             self.perform.say_not_run();
             self.losses(true)?;
@@ -539,9 +549,7 @@ impl Work for ProgramRun<'_> {
         }
         self.perform.poll()?;
         // Before the rings are read: what the handlers of the signal print is in this round then.
-        if self.signal.as_ref().is_some_and(UserSignal::take) {
-            self.running.fire(USER_SIGNAL)?;
-        }
+        self.take_signal()?;
         let came = self.running.poll(&mut self.perform)?;
         self.packets.as_mut().map_or(Ok(()), PacketFiles::poll)?;
         self.write()?;
