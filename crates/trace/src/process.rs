@@ -21,6 +21,8 @@ pub struct Processes {
     version: u64,
     /// Names with the times from which they hold, of threads whose new names only later records have.
     changes: Arc<Changes>,
+    /// The thread that the record learned last renames, and the name that it has in that record: its new one holds from the next record on.
+    renamed: Option<(u32, String)>,
 }
 
 /// The version after the next change of any names; that of none is 0.
@@ -83,9 +85,31 @@ impl Processes {
 
     /// The name of a thread: its own, or its process's, or `<idle>` for 0.
     pub fn name(&self, tid: u32, pid: u32) -> Option<&str> {
-        match self.names.get(&tid).or_else(|| self.names.get(&pid)) {
+        let own = |tid: u32| match &self.renamed {
+            Some((renamed, old)) if *renamed == tid => Some(old),
+            _ => self.names.get(&tid),
+        };
+        match own(tid).or_else(|| own(pid)) {
             _ if tid == 0 => Some("<idle>"),
             found => found.map(String::as_str),
+        }
+    }
+
+    /// Gives a thread a name that holds from the next record on; in this one it has its old name.
+    fn rename(&mut self, tid: u32, old: &[u8], new: &[u8]) {
+        if tid == 0 || new.is_empty() {
+            return;
+        }
+        self.learn(tid, old);
+        self.renamed = self.names.get(&tid).map(|old| (tid, old.clone()));
+        self.learn(tid, new);
+    }
+
+    /// Begins the next record: a thread that was renamed has its new name.
+    #[inline]
+    fn next_record(&mut self) {
+        if self.renamed.take().is_some() {
+            self.changed();
         }
     }
 
@@ -246,6 +270,8 @@ struct Roles {
     pairs: Vec<NamedThread>,
     /// Index of the field with the name of the thread that the record is about.
     own: Option<usize>,
+    /// Index of the field with the name that a renamed thread had.
+    old: Option<usize>,
     /// Index of the field with the path of the program that the thread runs from now on.
     file: Option<usize>,
     /// Whether there is any of these.
@@ -269,7 +295,7 @@ const SEEN: usize = 256;
 
 /// The only event whose `filename` is what its thread runs from then on.
 const EXEC: &str = "sched:sched_process_exec";
-/// The event whose `newcomm` is a thread's name from then on.
+/// The event whose `newcomm` is a thread's name from the next record on: the kernel says so before it changes the name.
 const RENAME: &str = "task:task_rename";
 /// The event whose `comm` is the waiting thread's, its `pid` that of the process that is waited for.
 const WAIT: &str = "sched:sched_process_wait";
@@ -298,6 +324,7 @@ impl Learner {
         if processes.changes.is_complete() {
             processes.follow(record.tid, record.time_ns);
         }
+        processes.next_record();
         let known = self.roles.get(usize::from(record.event.id.0));
         match known {
             Some(Some((identity, roles))) if *identity == record.event.layout.identity() => {
@@ -331,6 +358,7 @@ impl Learner {
         };
         let time_ns = record.time_ns;
         let is_change = record.event.name == RENAME;
+        let old = roles.old.map_or(&[][..], text);
         // A name that was learned may be another a moment later, without a record that says so.
         let is_timed = self.noted.is_some() || !processes.changes.is_empty();
         let noted = &mut self.noted;
@@ -339,7 +367,7 @@ impl Learner {
                 noted.note(tid, name, time_ns, is_change);
             }
             match is_change {
-                true => processes.learn(tid, name),
+                true => processes.rename(tid, old, name),
                 false => processes.learn_at(tid, name, time_ns),
             }
         };
@@ -414,6 +442,7 @@ impl Roles {
                 None => {}
             }
         }
+        roles.old = find("oldcomm").filter(|index| is_text(*index));
         roles.file = find("filename").filter(|index| is_text(*index));
         roles.any = !roles.pairs.is_empty() || roles.own.is_some() || roles.file.is_some();
         roles
@@ -496,5 +525,68 @@ mod tests {
         let known = Processes::default().with_changes(noting.changes(&Processes::default()));
         let seen = learned(&mut Learner::default(), known);
         assert_eq!(seen, [["w", "true"], ["w", "true"], ["w", "true"]]);
+    }
+
+    #[test]
+    fn a_thread_has_its_old_name_in_the_record_of_its_renaming() {
+        let number = FieldType::Integer {
+            size: 4,
+            signed: true,
+            base: Base::Decimal,
+        };
+        let comm = || FieldType::CharArray { size: 16 };
+        let fields = [("pid", number), ("oldcomm", comm()), ("newcomm", comm())];
+        let event = EventClass {
+            id: EventId(1),
+            name: RENAME.to_owned(),
+            kind: "tracepoint".to_owned(),
+            layout: Layout::new(fields.map(|(name, ty)| (name.to_owned(), ty))),
+            action: None,
+            print: None,
+        };
+        let other = EventClass {
+            id: EventId(2),
+            name: "sched:sched_wake_idle_without_ipi".to_owned(),
+            kind: "tracepoint".to_owned(),
+            layout: Layout::new([]),
+            action: None,
+            print: None,
+        };
+        let rename = |old: &str, new: &str| {
+            let mut bytes = vec![0; event.layout.fixed_end() as usize];
+            for (field, value) in event
+                .layout
+                .fields()
+                .iter()
+                .zip([&[7][..], old.as_bytes(), new.as_bytes()])
+            {
+                let at = field.offset() as usize;
+                bytes[at..at + value.len()].copy_from_slice(value);
+            }
+            bytes
+        };
+        let (first, second) = (rename("sh", "ls"), rename("ls", "cat"));
+        let records = [(&event, &first[..]), (&event, &second[..]), (&other, &[][..])];
+        let (mut learner, mut processes) = (Learner::default(), Processes::default());
+        let mut versions = Vec::new();
+        let names = records.map(|(event, bytes)| {
+            let record = Record {
+                time_ns: 0,
+                cpu: 0,
+                pid: 7,
+                tid: 7,
+                event,
+                bytes,
+                unwound: None,
+                rest: &[],
+            };
+            learner.learn(&record, &mut processes);
+            versions.push(processes.version());
+            processes.name(7, 7).unwrap().to_owned()
+        });
+        assert_eq!(names, ["sh", "ls", "cat"]);
+        versions.dedup();
+        assert_eq!(versions.len(), 3);
+        assert_eq!(processes.to_text(), "7 cat\n");
     }
 }
