@@ -46,7 +46,11 @@ impl Prepared {
         let host = Host::default();
         let catalog = Catalog::new(host.clone());
         let replaying = Replaying::new(program, options, trace, &catalog)?;
-        let names = RecordedNames::new(host.clone(), &trace.reader.info().clock);
+        let names = RecordedNames::new(
+            host.clone(),
+            trace.symbols.kept_names().clone(),
+            &trace.reader.info().clock,
+        );
         let mut perform = Perform::of_recording(trace.symbols.clone(), Arc::new(names), host, look.json);
         perform.configure(&program.config);
         perform.escaped = look.escaped;

@@ -15,6 +15,7 @@ pub mod script;
 pub mod session;
 pub mod stat;
 pub mod syscalls;
+mod system_names;
 pub mod tail;
 mod user_stack;
 pub mod user_symbols;

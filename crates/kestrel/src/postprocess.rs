@@ -1,5 +1,6 @@
 //! One pass over a written trace: how much of each event it holds, and names for the addresses and threads in it.
 
+use crate::system_names::SystemNames;
 use crate::user_symbols::UserCode;
 use kestrel_catalog::Result;
 use kestrel_catalog::symbols::{kernel_symbols, shows_addresses};
@@ -7,15 +8,18 @@ use kestrel_hook::buffer::Buffer;
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs;
+use kestrel_trace::calls::MEMORY;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::event::EventClass;
+use kestrel_trace::names::KeptNames;
 use kestrel_trace::process::{Learner, Processes};
+use kestrel_trace::record::Record;
 use kestrel_trace::summary::EventCount;
 use kestrel_trace::symbol::{self, Symbols};
 use kestrel_trace::tasks::Tasks;
 use kestrel_trace::unwound::Unwound;
 use kestrel_trace::user_symbol::code_addresses;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 /// Called with how many packets of how many were looked through.
@@ -64,6 +68,7 @@ pub(crate) fn postprocess(
         false => Learner::noting(),
     };
     let mut tasks = HashSet::new();
+    let mut named = NamedNumbers::of(classes);
     let last = processes.clone();
     while let Some((buffer, record)) = reader.next_in()? {
         *recorded
@@ -79,6 +84,7 @@ pub(crate) fn postprocess(
             code_addresses(&record, |address| code.need(record.pid, record.time_ns, address));
         }
         learner.learn(&record, &mut processes);
+        named.see(&record);
         tasks.insert((record.pid, record.tid));
     }
     let mut processes = processes.with_changes(learner.changes(&last));
@@ -102,12 +108,59 @@ pub(crate) fn postprocess(
     Ok(Review {
         recorded,
         span,
-        symbols: symbols.with_user(user),
+        symbols: symbols.with_user(user).with_kept_names(named.names(host)),
         notes,
         unwound,
         processes,
         tasks: kept,
     })
+}
+
+/// Numbers of a recording whose names its system alone knows.
+struct NamedNumbers {
+    /// By event number: the index of the field with the user.
+    fields: BTreeMap<u16, usize>,
+    users: BTreeSet<u32>,
+    /// Whether records have control groups: by number, or within recorded memory.
+    groups: bool,
+}
+
+impl NamedNumbers {
+    fn of(classes: &[EventClass]) -> Self {
+        let users = classes.iter().filter_map(|class| {
+            let at = class
+                .layout
+                .fields()
+                .iter()
+                .position(|field| field.name == "uid")?;
+            Some((class.id.0, at))
+        });
+        let has_memory = |name: &str| {
+            let number = name.strip_prefix(MEMORY);
+            number.is_some_and(|number| number.starts_with(|digit: char| digit.is_ascii_digit()))
+        };
+        let has_groups = |class: &EventClass| {
+            let mut fields = class.layout.fields().iter();
+            fields.any(|field| field.name == "cgroup" || has_memory(&field.name))
+        };
+        Self {
+            fields: users.collect(),
+            users: BTreeSet::new(),
+            groups: classes.iter().any(has_groups),
+        }
+    }
+
+    fn see(&mut self, record: &Record<'_>) {
+        if let Some(at) = self.fields.get(&record.event.id.0)
+            && let Some(user) = record.value(&record.event.layout.fields()[*at]).as_u64()
+        {
+            self.users.insert(user as u32);
+        }
+    }
+
+    fn names(&self, host: &Host) -> KeptNames {
+        SystemNames::new(host.clone()).kept(&self.users, self.groups)
+    }
 }
 
 /// Whether an event is the return of a call that gives threads other names: of all calls, or those that execute. Entries alone do not say which succeed.

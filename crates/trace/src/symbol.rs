@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::layout::{FieldType, Named, Space};
-use crate::names::{NOTHING, Names};
+use crate::names::{KeptNames, NOTHING, Names};
 use crate::record::Record;
 use crate::user_symbol::UserSymbols;
 use crate::value::{NamedValue, Value};
@@ -18,6 +18,8 @@ pub struct Symbols {
     user: Arc<UserSymbols>,
     /// Names of other numbers.
     others: Option<Arc<dyn Names>>,
+    /// Those of them that a recorder found.
+    kept: Arc<KeptNames>,
     entries: Vec<Entry>,
     /// All names, one behind the other.
     names: String,
@@ -71,6 +73,7 @@ impl PartialEq for Symbols {
         };
         self.len() == other.len()
             && self.user == other.user
+            && self.kept == other.kept
             && self.entries.iter().zip(&other.entries).all(same)
     }
 }
@@ -154,6 +157,17 @@ impl Symbols {
     /// Source of names for numbers that are no addresses.
     pub fn names(&self) -> &dyn Names {
         self.others.as_deref().unwrap_or(NOTHING)
+    }
+
+    /// With names for other numbers that a recorder found.
+    pub fn with_kept_names(self, names: KeptNames) -> Self {
+        let kept = Arc::new(names);
+        Self { kept, ..self }
+    }
+
+    /// Names for other numbers that the recorder found.
+    pub fn kept_names(&self) -> &KeptNames {
+        &self.kept
     }
 
     /// The symbols of processes.

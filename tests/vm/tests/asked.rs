@@ -1,6 +1,7 @@
 //! Filters, groups and latencies of a recording equal what its command is known to have done.
 
 use serde_json::Value;
+use std::fs;
 use vm_tests::kestrel;
 use vm_tests::recording::counts;
 
@@ -82,4 +83,26 @@ fn questions_are_answered_with_the_numbers_of_calls() {
     }
     let removed = std::fs::remove_dir_all(TRACE);
     assert!(removed.is_ok(), "{removed:?}");
+}
+
+#[test]
+fn users_and_groups_have_the_names_that_they_had_when_they_were_recorded() {
+    const OWN: &str = "/tmp/asked-names.trace";
+    const GROUP: &str = "/sys/fs/cgroup/asked by name";
+    fs::create_dir_all(GROUP).expect("a cgroup");
+    let line = format!("echo $$ > '{GROUP}/cgroup.procs' && exec calls getppid 10");
+    let event = format!("{ENTER} {{ record(args, uid, cgroup) }}");
+    let run = kestrel(&["record", "-o", OWN, "-e", &event, "--", "sh", "-c", &line]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    fs::remove_dir(GROUP).expect("the cgroup to be empty");
+    let program = format!(
+        "{ENTER} /comm == \"calls\"/ {{ @[username, cgroup_path(cgroup), cgroup_path(cgroup, \"cpu\")] = count() }}"
+    );
+    let run = kestrel(&["report", "-e", &program, OWN]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(
+        run.out.contains("@[root, unified:/asked by name, "),
+        "{}",
+        run.out
+    );
 }

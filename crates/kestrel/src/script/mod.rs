@@ -3,15 +3,14 @@
 mod at_once;
 mod failed;
 mod maps;
-mod names;
 mod packets;
 mod perform;
 mod ticks;
 mod walk;
 
 pub use failed::Tell;
+pub use crate::system_names::SystemNames;
 pub use maps::ProgramMaps;
-pub use names::SystemNames;
 pub use packets::PacketFiles;
 pub use perform::{Outcome, Perform};
 

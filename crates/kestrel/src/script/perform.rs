@@ -3,9 +3,9 @@
 use super::at_once::{self, AtOnce, Done, shell};
 use super::failed::Tell;
 use super::maps::ProgramMaps;
-use super::names::SystemNames;
 use crate::session::Session;
 use crate::session::maps::symbols;
+use crate::system_names::SystemNames;
 use crate::user_symbols::{LiveNames, Naming};
 use kestrel_catalog::Result;
 use kestrel_compiler::lang::config::Config;

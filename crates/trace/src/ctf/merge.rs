@@ -15,6 +15,7 @@ use crate::aggregate::KeptMaps;
 use crate::error::{Error, Result};
 use crate::event::{EventClass, EventId};
 use crate::info::{BufferInfo, ClockOffset, TraceInfo, Uuid};
+use crate::names::KeptNames;
 use crate::packet::{OF_THREADS, ring_of};
 use crate::process::Processes;
 use crate::stack_pieces::PIECE;
@@ -219,7 +220,7 @@ impl Merge {
     /// Joins what lies beside the records.
     fn join(&mut self, infos: &[TraceInfo], sides: Vec<Side>) {
         let mut summaries = Vec::new();
-        let mut user = UserSymbols::default();
+        let (mut user, mut names) = (UserSymbols::default(), KeptNames::default());
         let mut with_maps = Vec::new();
         let (mut dropped, mut is_first) = (0, true);
         let mut of_pids: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
@@ -234,6 +235,7 @@ impl Merge {
             user.extend(symbols.user(), source.later_ns, |pid| {
                 of_pids.get(&pid).is_none_or(|boots| boots.len() == 1)
             });
+            names.join(symbols.kept_names());
             let (joined, lost_names) = match is_first {
                 true => (symbols.clone(), 0),
                 false => beside.symbols.joined(&symbols, is_of_first),
@@ -265,7 +267,8 @@ impl Merge {
             summaries.push(summary);
             is_first = false;
         }
-        self.beside.symbols = std::mem::take(&mut self.beside.symbols).with_user(user);
+        let symbols = std::mem::take(&mut self.beside.symbols);
+        self.beside.symbols = symbols.with_user(user).with_kept_names(names);
         let conflicts = of_pids.values().filter(|boots| boots.len() > 1).count();
         if self.boots > 1 {
             self.remarks.push("they are of different boots or machines: times are put together by the wall clock, and what has the same number on both, as CPUs and threads, is not told apart".to_owned());

@@ -6,6 +6,7 @@ use crate::calls::Kept;
 use crate::error::{Error, Result};
 use crate::event::EventClass;
 use crate::info::TraceInfo;
+use crate::names::KeptNames;
 use crate::packet::PAGE;
 use crate::process::{Changes, Processes};
 use crate::summary::Summary;
@@ -294,6 +295,9 @@ fn side_file_contents(
     ];
     if !processes.changes().is_empty() {
         files.push((Changes::FILE, processes.changes().to_text()));
+    }
+    if !symbols.kept_names().is_empty() {
+        files.push((KeptNames::FILE, symbols.kept_names().to_text()));
     }
     if !symbols.user().is_empty() {
         files.push((UserSymbols::FILE, symbols.user().to_text()));

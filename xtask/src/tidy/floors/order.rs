@@ -16,6 +16,7 @@ pub(super) const ORDERS: &[Order] = &[
         rooms: &[
             "callbacks",
             "ftrace",
+            "system_names",
             "user_stack",
             "syscalls",
             "plan",

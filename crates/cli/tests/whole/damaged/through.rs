@@ -86,7 +86,8 @@ fn program(scene: &Scene<'_>, choice: u64) -> Result<(), String> {
     let host = Host::new(scene.work.join("root"));
     let catalog = Catalog::new(host.clone());
     let mut replaying = Replaying::new(&text, Options::default(), &mut trace, &catalog).map_err(word)?;
-    let names = RecordedNames::new(host.clone(), &trace.reader.info().clock);
+    let kept = trace.symbols.kept_names().clone();
+    let names = RecordedNames::new(host.clone(), kept, &trace.reader.info().clock);
     let json = choice & 1 == 0;
     let mut perform = Perform::of_recording(trace.symbols.clone(), Arc::new(names), host, json);
     replaying.begin(&mut perform).map_err(word)?;

@@ -7,6 +7,7 @@ use crate::ctf::packed::SUFFIX;
 use crate::ctf::{block, metadata};
 use crate::error::{Error, Result};
 use crate::files::Folder;
+use crate::names::KeptNames;
 use crate::packet::MAGIC;
 use crate::process::{Changes, Processes};
 use crate::summary::Summary;
@@ -18,7 +19,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// Files that may lie beside the streams.
-const SIDE_FILES: [&str; 9] = [
+const SIDE_FILES: [&str; 10] = [
     Summary::FILE,
     Symbols::FILE,
     UserSymbols::FILE,
@@ -27,6 +28,7 @@ const SIDE_FILES: [&str; 9] = [
     Changes::FILE,
     Tasks::FILE,
     KeptMaps::FILE,
+    KeptNames::FILE,
     Kept::FILE,
 ];
 

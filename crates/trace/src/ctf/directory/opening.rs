@@ -10,6 +10,7 @@ use crate::ctf::packed::{SUFFIX, StreamIn, count_packets};
 use crate::ctf::read::Reader;
 use crate::error::{Error, Result};
 use crate::files::Folder;
+use crate::names::KeptNames;
 use crate::packet::PAGE;
 use crate::process::{Changes, Processes};
 use crate::summary::Summary;
@@ -120,6 +121,11 @@ pub fn open(path: &Path) -> Result<Trace> {
         remarks.push(error.to_string());
         None
     });
+    let names = side(KeptNames::FILE).and_then(|text| text.map(|text| KeptNames::parse(&text)).transpose());
+    let names = names.unwrap_or_else(|error| {
+        remarks.push(error.to_string());
+        None
+    });
     let reader = Reader::new(info, streams);
     Ok(Trace {
         calls,
@@ -139,7 +145,8 @@ pub fn open(path: &Path) -> Result<Trace> {
             .map(|text| Symbols::parse(&text))
             .transpose()?
             .unwrap_or_default()
-            .with_user(user.unwrap_or_default()),
+            .with_user(user.unwrap_or_default())
+            .with_kept_names(names.unwrap_or_default()),
         processes: side(Processes::FILE)?
             .map(|text| Processes::parse(&text))
             .transpose()?

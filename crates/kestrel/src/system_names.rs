@@ -1,11 +1,11 @@
-//! Names of users and control groups on this system, and how its clocks differ: asked when output needs it.
+//! Names of users and control groups on this system, and how its clocks differ: asked when output needs one, or all that a recording is to keep.
 
 use kestrel_catalog::catalog::Glob;
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs::{ClockPair, atomic_time, boottime, monotonic};
 use kestrel_trace::layout::DateClock;
-use kestrel_trace::names::Names;
-use std::collections::HashMap;
+use kestrel_trace::names::{KeptNames, Names};
+use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -27,8 +27,12 @@ struct Hierarchy {
     root: PathBuf,
 }
 
+/// The name of the hierarchy of cgroup v2.
+pub(crate) const UNIFIED: &str = "unified";
 /// Depth to which groups are looked for.
 const DEEPEST: usize = 64;
+/// Most groups whose paths a recording keeps.
+const MOST_GROUPS: usize = 1 << 16;
 
 impl SystemNames {
     /// Names on a host; nothing is read yet.
@@ -46,6 +50,30 @@ impl SystemNames {
             .get_or_init(|| hierarchies(&self.host.read("/proc/self/mounts").unwrap_or_default()))
     }
 
+    /// The names of these users, and the paths of all groups where they are wanted.
+    pub(crate) fn kept(&self, users: &BTreeSet<u32>, groups: bool) -> KeptNames {
+        let mut kept = KeptNames::default();
+        for number in users {
+            if let Some(name) = self.user(*number) {
+                kept.users.insert(*number, name);
+            }
+        }
+        let hierarchies = if groups { self.hierarchies() } else { &[] };
+        for hierarchy in hierarchies {
+            let root = self.host.path(&hierarchy.root);
+            // None is the one looked for: all are seen.
+            find(&root, DEEPEST, &mut |path| {
+                if let (Ok(about), Ok(below)) = (path.metadata(), path.strip_prefix(&root)) {
+                    let group = (about.ino(), hierarchy.name.clone());
+                    let path = format!("/{}", below.display());
+                    kept.control_groups.insert(group, path);
+                }
+                kept.control_groups.len() >= MOST_GROUPS
+            });
+        }
+        kept
+    }
+
     /// The path of a group below the root of a hierarchy.
     fn group(&self, number: u64, index: usize, hierarchy: &Hierarchy) -> Option<PathBuf> {
         let root = self.host.path(&hierarchy.root);
@@ -56,7 +84,7 @@ impl SystemNames {
         {
             return Some(known.clone());
         }
-        let found = find(&root, DEEPEST, &is_it)?;
+        let found = find(&root, DEEPEST, &mut { is_it })?;
         let path = found.strip_prefix(&root).ok()?.to_owned();
         groups.insert((number, index), path.clone());
         Some(path)
@@ -127,7 +155,7 @@ fn hierarchies(mounts: &str) -> Vec<Hierarchy> {
         };
         let root = PathBuf::from(root);
         let name = match kind {
-            "cgroup2" => "unified".to_owned(),
+            "cgroup2" => UNIFIED.to_owned(),
             "cgroup" => match root.file_name() {
                 Some(name) => name.to_string_lossy().into_owned(),
                 None => continue,
@@ -138,12 +166,12 @@ fn hierarchies(mounts: &str) -> Vec<Hierarchy> {
             all.push(Hierarchy { name, root });
         }
     }
-    all.sort_unstable_by(|a, b| (a.name != "unified", &a.name).cmp(&(b.name != "unified", &b.name)));
+    all.sort_unstable_by(|a, b| (a.name != UNIFIED, &a.name).cmp(&(b.name != UNIFIED, &b.name)));
     all
 }
 
 /// The directory that is wanted, at most so deep below another.
-fn find(directory: &Path, depth: usize, is_it: &impl Fn(&Path) -> bool) -> Option<PathBuf> {
+fn find(directory: &Path, depth: usize, is_it: &mut impl FnMut(&Path) -> bool) -> Option<PathBuf> {
     if is_it(directory) {
         return Some(directory.to_owned());
     }
@@ -191,6 +219,14 @@ mod tests {
         assert_eq!(names.control_group(inner, "un*").as_deref(), Some("unified:/a/b"));
         assert_eq!(names.control_group(inner, "cpu").as_deref(), Some(""));
         assert_eq!(names.control_group(number("cpu"), "").as_deref(), Some("cpu:/"));
+        let kept = names.kept(&BTreeSet::from([1, 2]), true);
+        let text = format!("user 1 daemon\ncgroup {} unified /a/b\n", number("unified/a/b"));
+        for line in text.lines() {
+            assert!(kept.to_text().contains(line), "{line}: {}", kept.to_text());
+        }
+        assert_eq!(kept.paths(number("cpu")).collect::<Vec<_>>(), [("cpu", "/")]);
+        assert_eq!(kept.users.len(), 1);
+        assert!(names.kept(&BTreeSet::new(), false).is_empty());
         // A path that was found is looked for again when it is no longer there.
         let from = tree.path().join("sys/fs/cgroup/unified/a/b");
         std::fs::rename(&from, tree.path().join("sys/fs/cgroup/unified/c")).unwrap();
