@@ -140,6 +140,20 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text} is no time from 0 to a hundred years"))
 }
 
+/// Parses a time in milliseconds, or with a unit, in whole milliseconds.
+pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
+    let time = match text.ends_with(|c: char| c.is_ascii_alphabetic()) {
+        true => duration(text)?.as_millis().try_into().unwrap_or(u64::MAX),
+        false => text.parse().map_err(|_| {
+            format!("`{text}` is not a whole number of milliseconds; with ms, s, m or h it is a time")
+        })?,
+    };
+    match time {
+        0 => Err("an interval has at least 1 ms".to_owned()),
+        time => Ok(time),
+    }
+}
+
 /// The longest time an option takes: longer ones cannot be added to every clock.
 pub(crate) const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
@@ -170,5 +184,8 @@ mod tests {
         assert!(duration("10000000000000000000s").is_err() && duration("1e300h").is_err());
         assert!(std::time::Instant::now().checked_add(LONGEST).is_some());
         assert!(duration("1 fortnight").is_err());
+        assert_eq!((milliseconds("250"), milliseconds("1.5s")), (Ok(250), Ok(1500)));
+        assert!(milliseconds("0").is_err() && milliseconds("100us").is_err() && milliseconds("1.5").is_err());
+        assert!(milliseconds("1x").is_err_and(|why| why.contains("not a unit")));
     }
 }

@@ -5,7 +5,7 @@ mod interval;
 mod layout;
 mod output;
 
-use crate::arguments::{duration, pid as number};
+use crate::arguments::{duration, milliseconds, pid as number};
 use crate::events::Events;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
@@ -64,8 +64,8 @@ pub(crate) struct Options {
     /// Count events of the tasks of this cgroup and of those below it: a path, or one below the mount point
     #[arg(short = 'G', long, value_name = "CGROUP")]
     cgroup: Option<String>,
-    /// Print the counts of each interval of this many milliseconds, as `perf stat -I`
-    #[arg(short = 'I', long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Print the counts of each interval of this many milliseconds, as `perf stat -I`; with a unit, of such a time: 1s
+    #[arg(short = 'I', long, value_name = "MS", value_parser = milliseconds)]
     interval: Option<u64>,
     #[command(flatten)]
     live: LiveOption,

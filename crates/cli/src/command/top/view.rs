@@ -14,7 +14,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Paragraph;
+use ratatui::widgets::{Paragraph, Wrap};
 use std::time::Duration;
 
 const KEYS: &[Help] = &[
@@ -153,7 +153,8 @@ impl<'s> TopView<'s> {
         }
         if self.model.table().shown().len() == 0 {
             let words = self.nothing();
-            frame.render_widget(Paragraph::new(line(words, theme::faint())), area);
+            let words = Paragraph::new(line(words, theme::faint()));
+            frame.render_widget(words.wrap(Wrap { trim: true }), area);
             return;
         }
         draw_table(frame, area, self.model.table());
@@ -407,6 +408,17 @@ mod tests {
              missed 2 events: a program was running already on that CPU\n\
              q quit  Enter into  / find  < > sort  R reverse  Space pause  Tab next  ? help\n"
         );
+    }
+
+    #[test]
+    fn words_in_place_of_rows_are_not_cut_at_the_edge() {
+        let mut source = Made((0..2).map(|_| Reading::default()).collect());
+        let mut view = TopView::new(&mut source, Duration::from_secs(2));
+        view.tick().unwrap_or_default();
+        assert!(view.key(press(KeyCode::Char('3'))).is_ok());
+        let shown = picture(&mut view, 40, 10);
+        let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("{ @[comm] = count() }' has one"), "{shown}");
     }
 
     #[test]
