@@ -31,7 +31,7 @@ mod table;
 pub use by_event::HandlerId;
 pub use error::{Error, Result};
 pub use memory_fields::unaddressed;
-pub use needed::{needed, with_arguments};
+pub use needed::{KeptRead, kept_reads, needed, with_arguments};
 pub use remembering::{Held, Missing};
 pub use replay::{Replay, RunOutput};
 pub use subject::Subject;

@@ -1,13 +1,14 @@
 //! Fields that a record of a function's entry must have for a handler: the arguments by number, and the memory behind them, as `record(…)` has it.
 //!
 //! A pointer within recorded memory is recorded as an argument that the handler does not use: `arg5` with `mem5` is memory behind a second pointer, or far behind
-//! the first. Of a tracepoint, whose fields are no arguments, all addresses are recorded so.
+//! the first. Of a tracepoint, whose fields are no arguments, all addresses are recorded so. Memory that another handler reads by an address kept in a map is recorded
+//! where the address is kept.
 
 use crate::call::ARGUMENTS;
 use crate::reads::read;
 use kestrel_compiler::check::tree::{
-    BinaryOp, CheckedProbe, Expr, ExprKind, MapChange, Pointee, Pointer, Statement, StatementKind, Type,
-    VariableId,
+    BinaryOp, CheckedProbe, Expr, ExprKind, MapChange, MapPlace, Pointee, Pointer, Statement, StatementKind,
+    Type, VariableId,
 };
 use kestrel_trace::calls::{MEMORY, REGISTER, TEXT};
 use kestrel_trace::event::EventClass;
@@ -54,6 +55,8 @@ enum Root {
     Argument(usize),
     /// A field by its name.
     Field(String),
+    /// A value kept in the map of this name: memory behind it is recorded with the event that kept it.
+    Map(String),
 }
 
 impl Root {
@@ -61,6 +64,7 @@ impl Root {
         match self {
             Self::Argument(place) => format!("{REGISTER}{place}"),
             Self::Field(name) => format!("(uint64)args.{name}"),
+            Self::Map(name) => format!("@{name}"),
         }
     }
 }
@@ -81,6 +85,32 @@ impl Base {
         };
         self.pointers.iter().fold(self.root.text(), follow)
     }
+}
+
+/// A read of memory by an address that a map keeps.
+#[derive(Clone, Debug)]
+pub struct KeptRead {
+    map: String,
+    pointers: Vec<i64>,
+    extent: Extent,
+}
+
+/// What a handler reads by addresses that maps keep.
+#[must_use]
+pub fn kept_reads(handler: &CheckedProbe, event: &EventClass) -> Vec<KeptRead> {
+    let memory = Needs::of(handler, event).map_or_else(BTreeMap::new, |needs| needs.memory);
+    let mut kept = Vec::new();
+    for (base, extents) in memory {
+        let Root::Map(map) = base.root else {
+            continue;
+        };
+        kept.extend(extents.into_iter().map(|extent| KeptRead {
+            map: map.clone(),
+            pointers: base.pointers.clone(),
+            extent,
+        }));
+    }
+    kept
 }
 
 /// Memory behind a base.
@@ -113,16 +143,19 @@ fn pieces(mut extents: Vec<Extent>) -> Vec<Extent> {
     pieces
 }
 
-/// The values that `record(args, …)` must have beside a class with [all arguments](with_arguments) for what the handler, which was checked for that class, reads;
-/// none where an address is computed otherwise, or there are too many.
+/// The values that `record(args, …)` must have beside a class with [all arguments](with_arguments) for what the handler, which was checked for that class, reads,
+/// and what others read by addresses that it keeps; none where an address is computed otherwise, or there are too many.
 #[must_use]
-pub fn needed(handler: &CheckedProbe, event: &EventClass) -> Option<String> {
-    let needs = Needs::of(handler, event)?;
+pub fn needed(handler: &CheckedProbe, event: &EventClass, kept: &[KeptRead]) -> Option<String> {
+    let mut needs = Needs::of(handler, event)?;
+    needs.add_kept(handler, kept)?;
     let mut free = (0..ARGUMENTS)
         .rev()
         .filter(|place| !needs.arguments.contains(place));
     // Bases with fewer pointers come first: what is behind them is written with theirs.
-    let mut memory: Vec<(&Base, &Vec<Extent>)> = needs.memory.iter().collect();
+    let own = |base: &Base| !matches!(base.root, Root::Map(_));
+    let memory = needs.memory.iter().filter(|(base, _)| own(base));
+    let mut memory: Vec<(&Base, &Vec<Extent>)> = memory.collect();
     memory.sort_by_key(|(base, _)| (base.pointers.len(), *base));
     let mut text = String::new();
     let mut behind = String::new();
@@ -170,7 +203,8 @@ impl<'h> Roots<'h> {
     }
 
     pub(crate) fn is_own(&self, address: &Expr) -> bool {
-        self.0.address(address, 0).is_some()
+        let found = self.0.address(address, 0);
+        found.is_some_and(|found| !matches!(found.base.root, Root::Map(_)))
     }
 }
 
@@ -223,6 +257,31 @@ impl<'h> Needs<'h> {
         Some(needs)
     }
 
+    /// Takes what others read by the addresses that the handler keeps in maps.
+    fn add_kept(&mut self, handler: &'h CheckedProbe, kept: &[KeptRead]) -> Option<()> {
+        for Statement { kind, .. } in handler.statements() {
+            let StatementKind::Map(MapPlace { map, .. }, MapChange::Set(value)) = kind else {
+                continue;
+            };
+            let Some(Address { base, offset }) = self.address(value, 0) else {
+                continue;
+            };
+            for KeptRead { pointers, extent, .. } in kept.iter().filter(|read| read.map == map.name) {
+                let mut address = Address {
+                    base: base.clone(),
+                    offset: offset + extent.from,
+                };
+                if let Some((first, others)) = pointers.split_first() {
+                    address.base.pointers.push(offset + first);
+                    address.base.pointers.extend(others);
+                    address.offset = extent.from;
+                }
+                self.read(address, extent.to - extent.from, extent.is_text)?;
+            }
+        }
+        Some(())
+    }
+
     fn expression(&mut self, expr: &Expr) -> Option<()> {
         match &expr.kind {
             ExprKind::Load { address, .. } if address.kind == ExprKind::ContextPointer => {
@@ -245,7 +304,7 @@ impl<'h> Needs<'h> {
                         address.offset += i64::from(*offset);
                         (i64::from(*size), false)
                     }
-                    ExprKind::ReadMemory { max, .. } => (i64::from(*max), false),
+                    ExprKind::ReadMemory { max, .. } => (i64::from(*max).min(MAX), false),
                     _ => (0, true),
                 };
                 self.read(address, bytes, is_text)
@@ -334,6 +393,13 @@ impl<'h> Needs<'h> {
                 self.address((*self.variables.get(id)?)?, depth + 1)
             }
             ExprKind::Sequence { value, .. } => self.address(value, depth),
+            ExprKind::MapValue(place) => Some(Address {
+                base: Base {
+                    root: Root::Map(place.map.name.clone()),
+                    pointers: Vec::new(),
+                },
+                offset: 0,
+            }),
             _ => None,
         }
     }

@@ -61,6 +61,11 @@ pub(super) fn with_word(values: String, other: Option<&str>) -> String {
 /// Parts of advised values that stand for what is not known.
 const PLACEHOLDERS: &[&str] = &["…", "BYTES", "ADDRESS"];
 
+/// Whether the user is to fill in something of advised values, which cannot be pasted.
+pub(super) fn is_to_fill_in(values: &str) -> bool {
+    PLACEHOLDERS.iter().any(|it| values.contains(it))
+}
+
 /// Adds to the last advice of several one line that records all events as they were advised.
 pub(super) fn advise_together(refused: &mut [Diagnostic]) {
     let hints = refused.iter().flat_map(|diagnostic| &diagnostic.hints);
@@ -70,11 +75,7 @@ pub(super) fn advise_together(refused: &mut [Diagnostic]) {
             Some((event, values)) => (event, split(values.strip_suffix(") }").unwrap_or(values))),
             None => (option, Vec::new()),
         };
-        // What the user is to fill in cannot be pasted.
-        if values
-            .iter()
-            .any(|value| PLACEHOLDERS.iter().any(|it| value.contains(it)))
-        {
+        if values.iter().any(|value| is_to_fill_in(value)) {
             return;
         }
         match options.iter_mut().find(|(known, _)| *known == event) {

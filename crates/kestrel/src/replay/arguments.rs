@@ -134,6 +134,15 @@ mod tests {
                 "@[kstack, str(arg3), kstack(3)] = count()",
                 "arg3, text3 = str(arg3), kstack",
             ),
+            // As does another handler, by its members.
+            (
+                "@skb[tid] = (struct name *)arg3 } kretprobe:looked_up { $kept = @skb[tid]; print($kept.hash); print(buf($kept.text, 16))",
+                "arg3, mem3 = buf(arg3, 16), arg5 = *(uint64 *)(arg3 + 8), mem5 = buf(*(uint64 *)(arg3 + 8), 16)",
+            ),
+            (
+                "@skb[tid] = ((struct name *)arg3)->hash } kretprobe:looked_up { print(((struct pair *)@skb[tid])->b)",
+                "arg3, mem3 = buf(arg3, 8), arg5 = *(uint64 *)arg3, mem5 = buf(*(uint64 *)arg3, 16)",
+            ),
             // The address is known only at run time.
             ("@[str(arg3 + arg0)] = count()", "arg3"),
         ];

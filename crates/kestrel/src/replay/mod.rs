@@ -6,6 +6,7 @@ mod arguments;
 mod calls;
 mod events;
 mod names;
+mod needs;
 mod plan;
 
 pub use kestrel_replay::Missing;

@@ -19,12 +19,11 @@ use kestrel_compiler::lang::config::MissingProbes;
 use kestrel_compiler::lang::diag::{Diagnostic, Severity, did_you_mean, has_errors};
 use kestrel_compiler::lang::walk::Node;
 use kestrel_replay::call::Side;
-use kestrel_replay::event::{self, advised};
+use kestrel_replay::event;
 use kestrel_replay::reads::reads_memory;
 use kestrel_replay::refusal::{advice, refused};
-use kestrel_replay::{HandlerId, Held, Replay, needed, unaddressed, with_arguments};
+use kestrel_replay::{HandlerId, Held, Replay, unaddressed};
 use kestrel_trace::event::{EventClass, EventId};
-use kestrel_trace::event_kind;
 use kestrel_trace::layout::Layout;
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -135,15 +134,15 @@ pub(super) fn plan(
 }
 
 /// One round of checking all handlers.
-struct Round<'e> {
-    program: &'e ProgramText,
+pub(super) struct Round<'e> {
+    pub(super) program: &'e ProgramText,
     events: &'e [EventClass],
     calls: &'e Calls<'e>,
     /// The memory that records hold.
-    held: Held,
-    types: Option<Arc<Btf>>,
+    pub(super) held: Held,
+    pub(super) types: Option<Arc<Btf>>,
     fields: BTreeSet<String>,
-    globals: Globals,
+    pub(super) globals: Globals,
     checked: Vec<Checked<'e>>,
     warnings: Vec<Diagnostic>,
     wrong: Vec<Diagnostic>,
@@ -253,6 +252,7 @@ impl<'e> Round<'e> {
                         _ => None,
                     };
                     if let Err(mut why) = self.handler(probe, at, context) {
+                        self.advise_keepers(&mut why, &name);
                         if let Some(values) = event.and_then(|event| self.needed(probe, event)) {
                             advise(&mut why, &name, values);
                         }
@@ -281,7 +281,7 @@ impl<'e> Round<'e> {
     }
 
     /// The context of a recorded event.
-    fn context(&self, event: &EventClass) -> Context {
+    pub(super) fn context(&self, event: &EventClass) -> Context {
         let mut context = event::context(event);
         // The event's name is the one that live programs have for it.
         context.name = whole_name(&event.kind, &event.name);
@@ -322,27 +322,6 @@ impl<'e> Round<'e> {
             .collect();
         context.fields.extend(missing);
         context
-    }
-
-    /// The fields that an event must be recorded with, beside its parameters or its own, for all that a handler reads of it.
-    fn needed(&self, probe: &Probe, event: &EventClass) -> Option<String> {
-        // What calls are given is recorded by their arguments' own names.
-        if !event_kind::is_function_entry(&event.kind) && event.name.contains("syscalls:sys_") {
-            return None;
-        }
-        let whole = with_arguments(event);
-        let context = Context {
-            types: self.types.clone(),
-            ..self.context(&whole)
-        };
-        let (checked, _) = check(probe, &context, false, &mut self.globals.clone());
-        let handler = checked?;
-        let values = needed(&handler, &whole)?;
-        let others = refused(&handler, Some(&whole), self.held);
-        let hints = others.iter().flat_map(|refusal| &refusal.hints);
-        Some(hints.fold(values, |values, hint| {
-            with_word(values, advised(hint, &event.name))
-        }))
     }
 
     fn handler(
@@ -506,7 +485,7 @@ fn own_call(event: &str) -> &str {
 }
 
 /// The class of an event of the program's own (`begin`, `interval`), which has no fields.
-fn own_class(name: &str) -> EventClass {
+pub(super) fn own_class(name: &str) -> EventClass {
     EventClass {
         id: EventId(0),
         name: name.to_owned(),
