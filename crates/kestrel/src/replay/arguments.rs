@@ -65,8 +65,11 @@ mod tests {
         Btf::parse(types.finish()).unwrap()
     }
 
+    fn word() -> FieldType {
+        FieldType::Pointer { symbolic: false }
+    }
+
     fn class(fields: &[&str]) -> EventClass {
-        let word = || FieldType::Pointer { symbolic: false };
         EventClass {
             id: EventId(1),
             name: "kprobe:looked_up".to_owned(),
@@ -90,15 +93,21 @@ mod tests {
 
     /// The refusal of a program over a recording of `class(["nd"])`; empty where it can be run.
     fn refusal(handler: &str) -> String {
-        let text = format!("kprobe:looked_up {{ {handler} }}");
-        let program = ProgramText::read("-e", &text, Default::default(), &Default::default()).unwrap();
+        refusal_of(&format!("kprobe:looked_up {{ {handler} }}"))
+    }
+
+    fn refusal_of(text: &str) -> String {
+        let program = ProgramText::read("-e", text, Default::default(), &Default::default()).unwrap();
         let (events, calls) = ([class(&["nd"])], Calls::default());
         let types = Arc::new(types());
         let planned = plan(
             &program,
             (&events, &calls),
             &Globals::default(),
-            Some(&types),
+            (Some(&types), &|name| {
+                let fields = ["number", "address"].map(|name| (name.to_owned(), word()));
+                (name == "tracepoint:a:b").then(|| Layout::new(fields))
+            }),
             (0, 0),
         );
         planned.map_or_else(|error| format!("{error:?}"), |_| String::new())
@@ -153,6 +162,18 @@ mod tests {
                 "{handler}: {hint}"
             );
         }
+    }
+
+    #[test]
+    fn a_refusal_says_what_is_behind_the_fields_of_a_tracepoint_that_was_not_recorded() {
+        let hint = refusal_of(
+            "tracepoint:a:b { @[kstack, ((struct pair *)args.address)->b, args.number] = count() }",
+        );
+        let values = "arg5 = (uint64)args.address, mem5 = buf((uint64)args.address, 16), kstack";
+        assert!(
+            hint.contains(&format!("'tracepoint:a:b {{ record(args, {values}) }}'")),
+            "{hint}"
+        );
     }
 
     #[test]

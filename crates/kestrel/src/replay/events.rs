@@ -61,7 +61,7 @@ pub(super) fn is_tracepoint(spec: &EventSpec) -> bool {
 }
 
 /// The kind of events whose names have none before them.
-const TRACEPOINT: &str = "tracepoint";
+pub(super) const TRACEPOINT: &str = "tracepoint";
 
 /// Trigger of a specification.
 ///

@@ -150,7 +150,7 @@ impl Replaying {
             program,
             (&info.events, &calls),
             &globals,
-            types.as_ref(),
+            (types.as_ref(), &|name| needs::tracepoint(kernel?, name)),
             (begin_ns, offset),
         )?;
         let renames = Renames::new(&calls.signatures);
@@ -387,7 +387,7 @@ mod tests {
     fn replaying(text: &str) -> (Replaying, Perform) {
         let program = ProgramText::read("-e", text, Default::default(), &Default::default()).unwrap();
         let (calls, globals) = (Calls::default(), Globals::default());
-        let planned = plan::plan(&program, (&[], &calls), &globals, None, (0, 0)).unwrap();
+        let planned = plan::plan(&program, (&[], &calls), &globals, (None, &|_| None), (0, 0)).unwrap();
         let renames = Renames::new(&calls.signatures);
         let host = Host::new("nowhere");
         let names = Arc::new(SystemNames::new(host.clone()));

@@ -1,9 +1,9 @@
 //! All that an event must be recorded with for a program: what its handlers read there, and what others read by addresses that these keep in maps.
 
 use super::advice::{is_to_fill_in, with_word};
-use super::events::{is_name, kind_of};
+use super::events::{TRACEPOINT, is_name, kind_of};
 use super::plan::{Round, own_class};
-use kestrel_catalog::catalog::text_of;
+use kestrel_catalog::catalog::{Catalog, find_kind, text_of};
 use kestrel_compiler::check::check;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::Probe;
@@ -13,10 +13,33 @@ use kestrel_replay::refusal::{advice, refused};
 use kestrel_replay::{KeptRead, kept_reads, needed, with_arguments};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::event_kind;
-use kestrel_trace::layout::{FieldType, Layout};
+use kestrel_trace::layout::{Base, FieldType, Layout};
 
 /// The field of returns that has the value.
 const RETURNED: &str = "retval";
+
+/// The fields of a tracepoint, as far as addresses are wanted: those that are addresses, and the others as numbers and texts.
+pub(super) fn tracepoint(catalog: &Catalog, name: &str) -> Option<Layout> {
+    let kind = find_kind(TRACEPOINT)?;
+    let name = name
+        .strip_prefix(TRACEPOINT)
+        .and_then(|it| it.strip_prefix(':'))
+        .unwrap_or(name);
+    let described = kind.describe(catalog, name).ok()?;
+    let fields = described.fields.into_iter().map(|field| {
+        let ty = match field.ty.as_str() {
+            array if array.ends_with(']') => FieldType::CharArray { size: 16 },
+            pointer if pointer.ends_with('*') => FieldType::Pointer { symbolic: false },
+            _ => FieldType::Integer {
+                size: 8,
+                signed: true,
+                base: Base::Decimal,
+            },
+        };
+        (field.name, ty)
+    });
+    Some(Layout::new(fields))
+}
 
 impl Round<'_> {
     /// The fields that an event must be recorded with, beside its parameters or its own, for all that a handler reads of it.

@@ -82,7 +82,7 @@ fn ncpus(probe: &Probe) -> Option<Span> {
 }
 
 /// Checks and compiles a program for the events of a recording, which begins at `begin_ns`; dates are `offset` ns later. `base` are the types of the recorded
-/// kernel, where they are known.
+/// kernel, where they are known, and `tracepoint` the layout of one of its tracepoints.
 ///
 /// # Errors
 /// An error of the program, or a value that was not recorded.
@@ -90,7 +90,7 @@ pub(super) fn plan(
     program: &ProgramText,
     (events, calls): (&[EventClass], &Calls<'_>),
     globals: &Globals,
-    base: Option<&Arc<Btf>>,
+    (base, tracepoint): (Option<&Arc<Btf>>, &dyn Fn(&str) -> Option<Layout>),
     (begin_ns, offset): (u64, i64),
 ) -> Result<Planned> {
     let known = |name: &str| base?.enumerator(name).map(|found| found.value);
@@ -113,6 +113,7 @@ pub(super) fn plan(
             calls,
             held: Held::of(events),
             types: types.clone(),
+            tracepoint,
             fields: asked_fields(&program.text),
             globals: globals_of(program, &shapes, globals)?,
             checked: Vec::new(),
@@ -141,6 +142,8 @@ pub(super) struct Round<'e> {
     /// The memory that records hold.
     pub(super) held: Held,
     pub(super) types: Option<Arc<Btf>>,
+    /// The layout of a tracepoint of the recorded kernel.
+    tracepoint: &'e dyn Fn(&str) -> Option<Layout>,
     fields: BTreeSet<String>,
     pub(super) globals: Globals,
     checked: Vec<Checked<'e>>,
@@ -202,6 +205,10 @@ impl<'e> Round<'e> {
         let name = text_of(spec);
         let class = EventClass {
             kind: kind_of(spec).to_owned(),
+            layout: match is_tracepoint(spec) {
+                true => (self.tracepoint)(&name).unwrap_or_default(),
+                false => Layout::default(),
+            },
             ..own_class(&name)
         };
         let words = words_to_record(probe);
