@@ -68,7 +68,16 @@ pub(super) fn is_to_fill_in(values: &str) -> bool {
 
 /// Adds to the last advice of several one line that records all events as they were advised.
 pub(super) fn advise_together(refused: &mut [Diagnostic]) {
-    let hints = refused.iter().flat_map(|diagnostic| &diagnostic.hints);
+    if let Some((line, 2..)) = together(refused.iter())
+        && let Some(last) = refused.last_mut()
+    {
+        last.hints.push(format!("record all of it: {line}"));
+    }
+}
+
+/// The line that records all events as they were advised, and how many these are; none where the user is to fill something in.
+pub(super) fn together<'d>(refused: impl Iterator<Item = &'d Diagnostic>) -> Option<(String, usize)> {
+    let hints = refused.flat_map(|diagnostic| &diagnostic.hints);
     let mut options: Vec<(&str, Vec<&str>)> = Vec::new();
     for option in hints.filter_map(|hint| hint.strip_prefix(RECORD_IT)?.strip_suffix('\'')) {
         let (event, values) = match option.split_once(" { record(args, ") {
@@ -76,7 +85,7 @@ pub(super) fn advise_together(refused: &mut [Diagnostic]) {
             None => (option, Vec::new()),
         };
         if values.iter().any(|value| is_to_fill_in(value)) {
-            return;
+            return None;
         }
         match options.iter_mut().find(|(known, _)| *known == event) {
             None => options.push((event, values)),
@@ -86,17 +95,14 @@ pub(super) fn advise_together(refused: &mut [Diagnostic]) {
                         continue;
                     }
                     if known.iter().any(|other| field(other) == field(value)) {
-                        return;
+                        return None;
                     }
                     known.push(value);
                 }
             }
         }
     }
-    if options.len() < 2 {
-        return;
-    }
-    let mut line = String::from("record all of it: kestrel record");
+    let mut line = String::from("kestrel record");
     let plain = options.iter().filter(|(_, values)| values.is_empty());
     let plain: Vec<&str> = plain.map(|(event, _)| *event).collect();
     if !plain.is_empty() {
@@ -108,9 +114,7 @@ pub(super) fn advise_together(refused: &mut [Diagnostic]) {
             values.join(", ")
         ));
     }
-    if let Some(last) = refused.last_mut() {
-        last.hints.push(line);
-    }
+    Some((line, options.len()))
 }
 
 /// The values of a list, in which those of calls stand in parentheses.

@@ -43,10 +43,11 @@ pub(super) fn by_number(event: &EventClass, types: &Btf, context: &mut Context) 
 #[cfg(test)]
 mod tests {
     use super::super::calls::Calls;
-    use super::super::plan::plan;
+    use super::super::plan::{RecordedKernel, plan};
     use super::*;
     use crate::plan::ProgramText;
     use kestrel_bpf::btf::write::Builder;
+    use kestrel_catalog::catalog::text_of;
     use kestrel_compiler::check::globals::Globals;
     use kestrel_replay::event;
     use kestrel_trace::event::EventId;
@@ -104,10 +105,14 @@ mod tests {
             &program,
             (&events, &calls),
             &Globals::default(),
-            (Some(&types), &|name| {
-                let fields = ["number", "address"].map(|name| (name.to_owned(), word()));
-                (name == "tracepoint:a:b").then(|| Layout::new(fields))
-            }),
+            &RecordedKernel {
+                types: Some(types),
+                tracepoint: &|name| {
+                    let fields = ["number", "address"].map(|name| (name.to_owned(), word()));
+                    (name == "tracepoint:a:b").then(|| Layout::new(fields))
+                },
+                has: &|spec| !text_of(spec).ends_with("elsewhere"),
+            },
             (0, 0),
         );
         planned.map_or_else(|error| format!("{error:?}"), |_| String::new())
@@ -173,6 +178,21 @@ mod tests {
         assert!(
             hint.contains(&format!("'tracepoint:a:b {{ record(args, {values}) }}'")),
             "{hint}"
+        );
+    }
+
+    #[test]
+    fn of_alternatives_those_that_are_here_are_advised() {
+        let text = "config = { missing_probes = ignore } kprobe:a, kprobe:b_elsewhere { @[arg0] = count() } kprobe:d { @ = count() }";
+        let hint = refusal_of(text);
+        assert!(hint.contains("kprobe:b_elsewhere was not recorded"), "{hint}");
+        let line =
+            "record those that are here: kestrel record -e 'kprobe:d' -e 'kprobe:a { record(args, arg0) }'";
+        assert!(hint.contains(line), "{hint}");
+        let none = refusal_of("config = { missing_probes = ignore } kprobe:b_elsewhere { @ = count() }");
+        assert!(
+            none.contains("kprobe:b_elsewhere") && !none.contains("that are here"),
+            "{none}"
         );
     }
 

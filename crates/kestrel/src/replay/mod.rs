@@ -15,7 +15,7 @@ pub use names::RecordedNames;
 use crate::plan::ProgramText;
 use crate::script::{Outcome, Perform, ProgramMaps};
 use calls::Calls;
-use kestrel_catalog::catalog::Catalog;
+use kestrel_catalog::catalog::{Catalog, Via};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
@@ -150,7 +150,11 @@ impl Replaying {
             program,
             (&info.events, &calls),
             &globals,
-            (types.as_ref(), &|name| needs::tracepoint(kernel?, name)),
+            &plan::RecordedKernel {
+                types,
+                tracepoint: &|name| needs::tracepoint(kernel?, name),
+                has: &|spec| kernel.is_some_and(|kernel| kernel.resolve(spec, Via::Auto).is_ok()),
+            },
             (begin_ns, offset),
         )?;
         let renames = Renames::new(&calls.signatures);
@@ -387,7 +391,14 @@ mod tests {
     fn replaying(text: &str) -> (Replaying, Perform) {
         let program = ProgramText::read("-e", text, Default::default(), &Default::default()).unwrap();
         let (calls, globals) = (Calls::default(), Globals::default());
-        let planned = plan::plan(&program, (&[], &calls), &globals, (None, &|_| None), (0, 0)).unwrap();
+        let planned = plan::plan(
+            &program,
+            (&[], &calls),
+            &globals,
+            &plan::RecordedKernel::UNKNOWN,
+            (0, 0),
+        )
+        .unwrap();
         let renames = Renames::new(&calls.signatures);
         let host = Host::new("nowhere");
         let names = Arc::new(SystemNames::new(host.clone()));

@@ -1,6 +1,6 @@
 //! Checks and compiles a program for the events of a recording, in rounds, as it is done for a kernel's events.
 
-use super::advice::{advise, advise_together, with_word, words_to_record};
+use super::advice::{advise, advise_together, together, with_word, words_to_record};
 use super::arguments;
 use super::calls::{CallEvent, Calls};
 use super::events::{Found, Trigger, is_name, is_tracepoint, kind_of, record_it, trigger, wrong};
@@ -46,6 +46,25 @@ enum RunEvent<'e> {
     Calls(Box<CallEvent<'e>>),
 }
 
+/// What is known of the recorded kernel: where it runs here, all.
+pub(super) struct RecordedKernel<'k> {
+    pub(super) types: Option<Arc<Btf>>,
+    /// The layout of a tracepoint.
+    pub(super) tracepoint: &'k dyn Fn(&str) -> Option<Layout>,
+    /// Whether an event can be recorded.
+    pub(super) has: &'k dyn Fn(&EventSpec) -> bool,
+}
+
+impl RecordedKernel<'_> {
+    /// A kernel of which nothing is known.
+    #[cfg(test)]
+    pub(super) const UNKNOWN: Self = Self {
+        types: None,
+        tracepoint: &|_| None,
+        has: &|_| false,
+    };
+}
+
 /// A program that can be run over a recording.
 pub(super) struct Planned {
     pub(super) replay: Replay,
@@ -81,8 +100,8 @@ fn ncpus(probe: &Probe) -> Option<Span> {
     found.get()
 }
 
-/// Checks and compiles a program for the events of a recording, which begins at `begin_ns`; dates are `offset` ns later. `base` are the types of the recorded
-/// kernel, where they are known, and `tracepoint` the layout of one of its tracepoints.
+/// Checks and compiles a program for the events of a recording, which begins at `begin_ns`; dates are `offset` ns later. `kernel` is the recorded
+/// one.
 ///
 /// # Errors
 /// An error of the program, or a value that was not recorded.
@@ -90,9 +109,10 @@ pub(super) fn plan(
     program: &ProgramText,
     (events, calls): (&[EventClass], &Calls<'_>),
     globals: &Globals,
-    (base, tracepoint): (Option<&Arc<Btf>>, &dyn Fn(&str) -> Option<Layout>),
+    kernel: &RecordedKernel<'_>,
     (begin_ns, offset): (u64, i64),
 ) -> Result<Planned> {
+    let base = kernel.types.as_ref();
     let known = |name: &str| base?.enumerator(name).map(|found| found.value);
     let (types, found) = overlay(&program.definitions, base, &known);
     if has_errors(&found) {
@@ -113,7 +133,7 @@ pub(super) fn plan(
             calls,
             held: Held::of(events),
             types: types.clone(),
-            tracepoint,
+            kernel,
             fields: asked_fields(&program.text),
             globals: globals_of(program, &shapes, globals)?,
             checked: Vec::new(),
@@ -121,6 +141,7 @@ pub(super) fn plan(
             wrong: Vec::new(),
             own: Vec::new(),
             left_out: Vec::new(),
+            named: Vec::new(),
         };
         round.check()?;
         match shapes.next(round.globals.shapes.clone()) {
@@ -142,8 +163,7 @@ pub(super) struct Round<'e> {
     /// The memory that records hold.
     pub(super) held: Held,
     pub(super) types: Option<Arc<Btf>>,
-    /// The layout of a tracepoint of the recorded kernel.
-    tracepoint: &'e dyn Fn(&str) -> Option<Layout>,
+    kernel: &'e RecordedKernel<'e>,
     fields: BTreeSet<String>,
     pub(super) globals: Globals,
     checked: Vec<Checked<'e>>,
@@ -153,6 +173,8 @@ pub(super) struct Round<'e> {
     own: Vec<Diagnostic>,
     /// Events that were not recorded and need not be, as the program has it.
     left_out: Vec<Diagnostic>,
+    /// Those of them that were named, by their names.
+    named: Vec<(&'e EventSpec, Diagnostic)>,
 }
 
 impl<'e> Round<'e> {
@@ -168,6 +190,7 @@ impl<'e> Round<'e> {
                     }
                     Err(missing) if is_name(spec) => {
                         let missing = self.with_needed(probe, spec, missing);
+                        self.named.push((spec, missing.clone()));
                         self.missing(missing, self.program.config.missing_probes);
                     }
                     Err(missing) => patterns.push((spec, missing)),
@@ -206,7 +229,7 @@ impl<'e> Round<'e> {
         let class = EventClass {
             kind: kind_of(spec).to_owned(),
             layout: match is_tracepoint(spec) {
-                true => (self.tracepoint)(&name).unwrap_or_default(),
+                true => (self.kernel.tracepoint)(&name).unwrap_or_default(),
                 false => Layout::default(),
             },
             ..own_class(&name)
@@ -405,6 +428,10 @@ impl<'e> Round<'e> {
             let mut missing = std::mem::take(&mut self.left_out);
             if let Some(last) = missing.last_mut() {
                 last.hints.push(ALTERNATIVES.to_owned());
+                let here = self.named.iter().filter(|(spec, _)| (self.kernel.has)(spec));
+                if let Some((line, 1..)) = together(here.map(|(_, missing)| missing)) {
+                    last.hints.push(format!("record those that are here: {line}"));
+                }
             }
             return Err(wrong(text, missing));
         }
