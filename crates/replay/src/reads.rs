@@ -42,7 +42,7 @@ pub(crate) fn read(expr: &Expr) -> Option<Read<'_>> {
 }
 
 /// Whether an address is of memory that the program itself has: its event, its variables, its maps.
-fn is_own(address: &Expr) -> bool {
+pub(crate) fn is_own(address: &Expr) -> bool {
     match &address.kind {
         ExprKind::ContextPointer
         | ExprKind::ElementKey

@@ -2,7 +2,7 @@
 
 pub use crate::event::advice;
 use crate::needed::Roots;
-use crate::reads::{Read, ReadKind, read};
+use crate::reads::{Read, ReadKind, is_own, read};
 use crate::remembering::{Held, holds};
 use crate::subject::is_stack_of;
 use kestrel_bpf::helper::{self, Helper};
@@ -51,6 +51,11 @@ pub fn refused<'a>(handler: &'a CheckedProbe, event: Option<&'a EventClass>, hel
         found.statement(&statement.kind, statement.span);
     }
     found.found
+}
+
+/// Whether a helper copies a text that the program itself has, as `strlen` and `str_concat` do.
+fn is_copy(helper: Helper, operands: &[Expr]) -> bool {
+    helper == helper::PROBE_READ_KERNEL_STR && operands.last().is_some_and(is_own)
 }
 
 /// The field of an event's records that has what a word of the language says.
@@ -215,7 +220,9 @@ impl Refusals<'_> {
                     None => self.helper(span, *helper),
                 }
             }
-            ExprKind::HelperCall { helper, .. } => self.helper(span, *helper),
+            ExprKind::HelperCall { helper, operands } if !is_copy(*helper, operands) => {
+                self.helper(span, *helper);
+            }
             _ => {}
         }
     }
@@ -245,6 +252,7 @@ impl Refusals<'_> {
 
     fn statement(&mut self, statement: &StatementKind, span: Span) {
         let (message, hint) = match statement {
+            StatementKind::Perform { helper, operands, .. } if is_copy(*helper, operands) => return,
             StatementKind::Perform { verb, .. } => (
                 format!("{verb}() acts on what runs, and a recording has happened"),
                 "leave it out here, or run the program without --trace",

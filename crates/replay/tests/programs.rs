@@ -282,6 +282,34 @@ fn memory_is_a_value_of_as_many_bytes_as_were_recorded() {
 }
 
 #[test]
+fn strings_have_lengths_and_are_put_together() {
+    let one = |name: &str, path: &str| Made {
+        n: 0,
+        s: 0,
+        name: name.to_owned(),
+        path: path.to_owned(),
+        data: Vec::new(),
+        other: "it".to_owned(),
+        frames: Vec::new(),
+        tid: 1,
+    };
+    let handler = "{ $s = str(args.path); @kept = $s; @lengths[strlen($s), strlen(args.name), strlen(str(args.path)), strlen(@kept)] = count(); \
+                   @all = str_concat(str(args.path), str_concat(\"-\", str(args.other))); @[str_concat($s, args.name)] = count(); }";
+    let replay = ran(
+        handler,
+        &[one("n", "a/path"), one("", ""), one("sixteen letters", "b")],
+    )
+    .unwrap();
+    let shown = |map: &str| shown(&replay, map);
+    assert_eq!(
+        shown("lengths"),
+        "@lengths[0, 0, 0, 0]: 1\n@lengths[1, 15, 1, 1]: 1\n@lengths[6, 1, 6, 6]: 1\n"
+    );
+    assert_eq!(shown("all"), "@all: b-it\n");
+    assert_eq!(shown(""), "@[]: 1\n@[a/pathn]: 1\n@[bsixteen letters]: 1\n");
+}
+
+#[test]
 fn programs_without_end_are_stopped() {
     let one = Made {
         n: 0,
