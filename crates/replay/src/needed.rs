@@ -6,9 +6,10 @@
 
 use crate::call::ARGUMENTS;
 use crate::reads::read;
+use kestrel_bpf::helper;
 use kestrel_compiler::check::tree::{
-    BinaryOp, CheckedProbe, Expr, ExprKind, MapChange, MapPlace, Pointee, Pointer, Statement, StatementKind,
-    Type, VariableId,
+    BinaryOp, CheckedProbe, Expr, ExprKind, Intrinsic, MapChange, MapPlace, Pointee, Pointer, Statement,
+    StatementKind, Type, VariableId,
 };
 use kestrel_trace::calls::{MEMORY, REGISTER, TEXT};
 use kestrel_trace::event::EventClass;
@@ -17,6 +18,8 @@ use kestrel_trace::layout::{Field, FieldPlace, FieldType, Layout};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+/// The word for the task that runs.
+const TASK: &str = "curtask";
 /// Most bytes of memory in a field, as of the language's `buf`.
 const MAX: i64 = 1023;
 /// Bytes of a string within memory that holds other things, too.
@@ -55,6 +58,8 @@ enum Root {
     Argument(usize),
     /// A field by its name.
     Field(String),
+    /// The task that runs, whose address is recorded beside.
+    Task,
     /// A value kept in the map of this name: memory behind it is recorded with the event that kept it.
     Map(String),
 }
@@ -64,6 +69,7 @@ impl Root {
         match self {
             Self::Argument(place) => format!("{REGISTER}{place}"),
             Self::Field(name) => format!("(uint64)args.{name}"),
+            Self::Task => format!("(uint64){TASK}"),
             Self::Map(name) => format!("@{name}"),
         }
     }
@@ -191,6 +197,9 @@ pub fn needed(handler: &CheckedProbe, event: &EventClass, kept: &[KeptRead]) -> 
         }
     }
     text.push_str(&behind);
+    if needs.memory.keys().any(|base| base.root == Root::Task) {
+        _ = write!(text, ", {TASK}");
+    }
     text.strip_prefix(", ").map(str::to_owned)
 }
 
@@ -204,8 +213,16 @@ impl<'h> Roots<'h> {
 
     pub(crate) fn is_own(&self, address: &Expr) -> bool {
         let found = self.0.address(address, 0);
-        found.is_some_and(|found| !matches!(found.base.root, Root::Map(_)))
+        found.is_some_and(|found| matches!(found.base.root, Root::Argument(_) | Root::Field(_)))
     }
+}
+
+/// Whether this is the address of the task that runs.
+pub(crate) fn is_task(intrinsic: &Intrinsic) -> bool {
+    let Intrinsic::Helper { helper, .. } = intrinsic else {
+        return false;
+    };
+    [helper::GET_CURRENT_TASK, helper::GET_CURRENT_TASK_BTF].contains(helper)
 }
 
 /// Whether a pointer leads to a string, as the kernel types them: `char *`, `unsigned char *`.
@@ -393,6 +410,13 @@ impl<'h> Needs<'h> {
                 self.address((*self.variables.get(id)?)?, depth + 1)
             }
             ExprKind::Sequence { value, .. } => self.address(value, depth),
+            ExprKind::Intrinsic(intrinsic) if is_task(intrinsic) => Some(Address {
+                base: Base {
+                    root: Root::Task,
+                    pointers: Vec::new(),
+                },
+                offset: 0,
+            }),
             ExprKind::MapValue(place) => Some(Address {
                 base: Base {
                     root: Root::Map(place.map.name.clone()),

@@ -1,7 +1,7 @@
 //! Refusals of a replay, found in a checked handler: what a recording cannot answer, with what to record instead.
 
 pub use crate::event::advice;
-use crate::needed::Roots;
+use crate::needed::{Roots, is_task};
 use crate::reads::{Read, ReadKind, is_own, read};
 use crate::remembering::{Held, holds};
 use crate::subject::is_stack_of;
@@ -53,6 +53,22 @@ pub fn refused<'a>(handler: &'a CheckedProbe, event: Option<&'a EventClass>, hel
     found.found
 }
 
+/// What is behind the address of a task.
+const TASK_STRUCT: &str = "what a task_struct holds";
+/// A value to record that has a name of the user's choice.
+const NAMED: &str = "NAME = …";
+
+/// Whether an address is found from that of the task that runs.
+fn is_of_task(address: &Expr) -> bool {
+    match &address.kind {
+        ExprKind::Intrinsic(intrinsic) => is_task(intrinsic),
+        ExprKind::Load { address, .. } => is_of_task(address),
+        ExprKind::Binary { left, right, .. } => is_of_task(left) || is_of_task(right),
+        ExprKind::Sequence { value, .. } => is_of_task(value),
+        _ => false,
+    }
+}
+
 /// Whether a helper copies a text that the program itself has, as `strlen` and `str_concat` do.
 fn is_copy(helper: Helper, operands: &[Expr]) -> bool {
     helper == helper::PROBE_READ_KERNEL_STR && operands.last().is_some_and(is_own)
@@ -90,6 +106,13 @@ impl Refusals<'_> {
     }
 
     fn word(&mut self, span: Span, word: &str) {
+        // Where what it holds is asked for, the address alone is of no use.
+        let is_within = |it: &Diagnostic| {
+            it.message.starts_with(TASK_STRUCT) && it.span.start <= span.start && span.end <= it.span.end
+        };
+        if word == "curtask" && self.found.iter().any(is_within) {
+            return;
+        }
         if !has_field(self.event, word) {
             self.missing(span, word, word);
         }
@@ -122,6 +145,9 @@ impl Refusals<'_> {
                 format!("the string at args.{name}"),
                 format!("{name} = str(args.{name})"),
             ),
+            (ReadKind::Member | ReadKind::Text, None) if is_of_task(address) => {
+                (TASK_STRUCT.to_owned(), NAMED.to_owned())
+            }
             (ReadKind::Text, None) => (
                 "the string at this address".to_owned(),
                 "text = str(…)".to_owned(),
@@ -156,6 +182,17 @@ impl Refusals<'_> {
             _ => recorded,
         };
         self.missing(span, &what, &recorded);
+        // Of other events memory is advised by its address; arguments of calls have their own numbers.
+        if recorded == NAMED
+            && self
+                .event
+                .is_some_and(|event| event.name.contains("syscalls:sys_"))
+            && let Some(last) = self.found.last_mut()
+            && last.span == span
+            && last.hints.len() == 1
+        {
+            last.hints.push("and read it by that name: args.NAME".to_owned());
+        }
     }
 
     /// The place among a call's arguments of the field of this name, where the event is a call's.

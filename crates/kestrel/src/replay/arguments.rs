@@ -98,12 +98,16 @@ mod tests {
     }
 
     fn refusal_of(text: &str) -> String {
+        refusal_over(&[class(&["nd"])], text)
+    }
+
+    fn refusal_over(events: &[EventClass], text: &str) -> String {
         let program = ProgramText::read("-e", text, Default::default(), &Default::default()).unwrap();
-        let (events, calls) = ([class(&["nd"])], Calls::default());
+        let calls = Calls::default();
         let types = Arc::new(types());
         let planned = plan(
             &program,
-            (&events, &calls),
+            (events, &calls),
             &Globals::default(),
             &RecordedKernel {
                 types: Some(types),
@@ -177,6 +181,30 @@ mod tests {
         let values = "arg5 = (uint64)args.address, mem5 = buf((uint64)args.address, 16), kstack";
         assert!(
             hint.contains(&format!("'tracepoint:a:b {{ record(args, {values}) }}'")),
+            "{hint}"
+        );
+    }
+
+    #[test]
+    fn what_a_task_holds_is_recorded_by_its_address() {
+        let task = "((struct name *)curtask)->hash";
+        let hint = refusal(&format!(
+            "@[{task}, str(((struct name *)curtask)->text)] = count()"
+        ));
+        let values = "arg5 = (uint64)curtask, mem5 = buf((uint64)curtask, 16), arg4 = *(uint64 *)((uint64)curtask + 8), \
+                      text4 = str(*(uint64 *)((uint64)curtask + 8)), curtask";
+        assert!(hint.contains(&format!("record(args, {values}) }}'")), "{hint}");
+        // Arguments of calls have their own numbers.
+        let call = EventClass {
+            name: "syscalls:sys_enter_x".to_owned(),
+            kind: "tracepoint".to_owned(),
+            ..class(&["fd"])
+        };
+        let text = format!("tracepoint:syscalls:sys_enter_x {{ @[{task}] = count() }}");
+        let hint = refusal_over(&[call], &text);
+        assert!(
+            hint.contains("sys_enter_x { record(args, NAME = …) }")
+                && hint.contains("read it by that name: args.NAME"),
             "{hint}"
         );
     }
