@@ -32,7 +32,7 @@ pub(crate) const UNIFIED: &str = "unified";
 /// Depth to which groups are looked for.
 const DEEPEST: usize = 64;
 /// Most groups whose paths a recording keeps.
-const MOST_GROUPS: usize = 1 << 16;
+const MAX_GROUPS: usize = 1 << 16;
 
 impl SystemNames {
     /// Names on a host; nothing is read yet.
@@ -68,7 +68,7 @@ impl SystemNames {
                     let path = format!("/{}", below.display());
                     kept.control_groups.insert(group, path);
                 }
-                kept.control_groups.len() >= MOST_GROUPS
+                kept.control_groups.len() >= MAX_GROUPS
             });
         }
         kept

@@ -6,10 +6,9 @@
 
 use crate::call::ARGUMENTS;
 use crate::reads::read;
-use kestrel_bpf::helper;
 use kestrel_compiler::check::tree::{
-    BinaryOp, CheckedProbe, Expr, ExprKind, Intrinsic, MapChange, MapPlace, Pointee, Pointer, Statement,
-    StatementKind, Type, VariableId,
+    BinaryOp, CheckedProbe, Expr, ExprKind, MapChange, MapPlace, Pointee, Pointer, Statement, StatementKind,
+    Type, VariableId,
 };
 use kestrel_trace::calls::{MEMORY, REGISTER, TEXT};
 use kestrel_trace::event::EventClass;
@@ -217,14 +216,6 @@ impl<'h> Roots<'h> {
     }
 }
 
-/// Whether this is the address of the task that runs.
-pub(crate) fn is_task(intrinsic: &Intrinsic) -> bool {
-    let Intrinsic::Helper { helper, .. } = intrinsic else {
-        return false;
-    };
-    [helper::GET_CURRENT_TASK, helper::GET_CURRENT_TASK_BTF].contains(helper)
-}
-
 /// Whether a pointer leads to a string, as the kernel types them: `char *`, `unsigned char *`.
 fn is_text(pointer: &Pointer) -> bool {
     let is_char = matches!(pointer.to, Pointee::Char | Pointee::Integer { size: 1, .. });
@@ -410,7 +401,7 @@ impl<'h> Needs<'h> {
                 self.address((*self.variables.get(id)?)?, depth + 1)
             }
             ExprKind::Sequence { value, .. } => self.address(value, depth),
-            ExprKind::Intrinsic(intrinsic) if is_task(intrinsic) => Some(Address {
+            ExprKind::Intrinsic(intrinsic) if intrinsic.is_current_task() => Some(Address {
                 base: Base {
                     root: Root::Task,
                     pointers: Vec::new(),

@@ -1,7 +1,7 @@
 //! Refusals of a replay, found in a checked handler: what a recording cannot answer, with what to record instead.
 
 pub use crate::event::advice;
-use crate::needed::{Roots, is_task};
+use crate::needed::Roots;
 use crate::reads::{Read, ReadKind, is_own, read};
 use crate::remembering::{Held, holds};
 use crate::subject::is_stack_of;
@@ -53,6 +53,13 @@ pub fn refused<'a>(handler: &'a CheckedProbe, event: Option<&'a EventClass>, hel
     found.found
 }
 
+/// Clocks that records have no time of.
+const CLOCKS: &[Helper] = &[
+    helper::KTIME_GET_BOOT_NS,
+    helper::KTIME_GET_TAI_NS,
+    helper::KTIME_GET_COARSE_NS,
+];
+
 /// What is behind the address of a task.
 const TASK_STRUCT: &str = "what a task_struct holds";
 /// A value to record that has a name of the user's choice.
@@ -61,7 +68,7 @@ const NAMED: &str = "NAME = …";
 /// Whether an address is found from that of the task that runs.
 fn is_of_task(address: &Expr) -> bool {
     match &address.kind {
-        ExprKind::Intrinsic(intrinsic) => is_task(intrinsic),
+        ExprKind::Intrinsic(intrinsic) => intrinsic.is_current_task(),
         ExprKind::Load { address, .. } => is_of_task(address),
         ExprKind::Binary { left, right, .. } => is_of_task(left) || is_of_task(right),
         ExprKind::Sequence { value, .. } => is_of_task(value),
@@ -267,7 +274,11 @@ impl Refusals<'_> {
     fn helper(&mut self, span: Span, helper: Helper) {
         let name = helper.name().unwrap_or("helper");
         let message = format!("what the kernel's bpf_{name} gives is in no recording");
-        self.found.push(Diagnostic::error(span, message));
+        let found = Diagnostic::error(span, message);
+        self.found.push(match CLOCKS.contains(&helper) {
+            true => found.hint("nsecs is the clock of the recording; strftime(\"…\", nsecs) gives its date"),
+            false => found,
+        });
     }
 
     fn stack(&mut self, span: Span, space: Space) {

@@ -210,6 +210,17 @@ mod tests {
     }
 
     #[test]
+    fn other_clocks_are_refused_with_the_one_that_there_is() {
+        for clock in ["boot", "tai", "sw_tai"] {
+            let hint = refusal(&format!("@[nsecs({clock})] = count()"));
+            assert!(
+                hint.contains("nsecs is the clock of the recording"),
+                "{clock}: {hint}"
+            );
+        }
+    }
+
+    #[test]
     fn of_alternatives_those_that_are_here_are_advised() {
         let text = "config = { missing_probes = ignore } kprobe:a, kprobe:b_elsewhere { @[arg0] = count() } kprobe:d { @ = count() }";
         let hint = refusal_of(text);

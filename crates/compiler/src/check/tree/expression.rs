@@ -6,7 +6,7 @@ use super::ty::Type;
 use crate::context::PreemptCount;
 use crate::lang::ast::Span;
 use crate::lang::glob::Glob;
-use kestrel_bpf::helper::Helper;
+use kestrel_bpf::helper::{self, Helper};
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::aggregate::aggregation::AsNumber;
 use kestrel_trace::layout::{EventName, Space};
@@ -260,6 +260,17 @@ pub enum Intrinsic {
 }
 
 impl Intrinsic {
+    /// Whether this is the address of the task that runs.
+    pub fn is_current_task(&self) -> bool {
+        matches!(
+            self,
+            Self::Helper {
+                helper: helper::GET_CURRENT_TASK | helper::GET_CURRENT_TASK_BTF,
+                ..
+            }
+        )
+    }
+
     /// A helper whose result is the same during one run of a program.
     pub const fn fixed(helper: Helper) -> Self {
         Self::Helper { helper, fixed: true }
