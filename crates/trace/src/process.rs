@@ -321,10 +321,10 @@ impl Learner {
     /// Learns names from `record` into `processes`.
     #[inline]
     pub fn learn(&mut self, record: &Record<'_>, processes: &mut Processes) {
+        processes.next_record();
         if processes.changes.is_complete() {
             processes.follow(record.tid, record.time_ns);
         }
-        processes.next_record();
         let known = self.roles.get(usize::from(record.event.id.0));
         match known {
             Some(Some((identity, roles))) if *identity == record.event.layout.identity() => {

@@ -8,8 +8,8 @@ mod perform;
 mod ticks;
 mod walk;
 
-pub use failed::Tell;
 pub use crate::system_names::SystemNames;
+pub use failed::Tell;
 pub use maps::ProgramMaps;
 pub use packets::PacketFiles;
 pub use perform::{Outcome, Perform};
