@@ -9,8 +9,11 @@ use kestrel_catalog::catalog::{
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_compiler::lang::parse_events;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+
+/// Events by kind and identity.
+pub(super) type EventSet = HashSet<(&'static str, String)>;
 
 /// Every event found so far.
 pub(super) struct Events<'a> {

@@ -94,6 +94,17 @@ impl Planner<'_> {
         }
     }
 
+    /// Refuses a program's probe at a bare address where nothing unsafe is allowed.
+    pub(super) fn refuse_bare_address(&self, spec: &EventSpec) -> Result<()> {
+        let is_program = self.missing_probes.is_some();
+        if !is_program || self.options.allows_unsafe || raw_address(spec).is_none() {
+            return Ok(());
+        }
+        let found = Diagnostic::error(spec.span, "Probing by address requires --unsafe");
+        let hint = "an address may lie inside an instruction; a function has its offsets checked: kprobe:FUNCTION+OFFSET";
+        Err(self.refusal(vec![found.hint(hint)]))
+    }
+
     /// The error about an event's name, at its place where it says no more than that.
     fn misnamed(&self, spec: &EventSpec, error: Error) -> Error {
         let no_place = matches!(error, Error::Object { .. }) && names_a_place(spec);
@@ -304,7 +315,7 @@ fn names_a_place(spec: &EventSpec) -> bool {
 }
 
 /// Message about an address that is to be probed as it is, and cannot be.
-pub(super) fn raw_address(spec: &EventSpec) -> Option<String> {
+fn raw_address(spec: &EventSpec) -> Option<String> {
     let [kind, place] = spec.parts.as_slice() else {
         return None;
     };

@@ -1,5 +1,5 @@
-//! Failures of helpers among the records of a program: the first of each place is said before the record that was written after it. How often they were
-//! repeated is counted, and said by who reads the counts.
+//! Failures of helpers among the records of a program: the first of each place is shown before the record that was written after it. How often they were
+//! repeated is counted, and shown by the reader of the counts.
 
 use super::perform::Perform;
 use crate::session::Session;
@@ -9,9 +9,9 @@ use kestrel_trace::record::Record;
 use std::collections::VecDeque;
 use std::fmt;
 
-/// What gives the messages of failures.
-pub trait Tell: fmt::Debug {
-    /// The message of a place's first failure; nothing where it was said before.
+/// The messages of failures, for the user.
+pub trait FailureMessages: fmt::Debug {
+    /// The message of a place's first failure; nothing where it was shown before.
     fn first(&mut self, failure: &Failure) -> Option<Vec<u8>>;
 }
 
@@ -21,14 +21,14 @@ pub trait Tell: fmt::Debug {
 pub(super) struct FirstFailures(Option<VecDeque<Failure>>);
 
 impl FirstFailures {
-    /// Says what failed before a record.
+    /// Shows what failed before a record.
     pub(super) fn before(
         &mut self,
         record: &Record<'_>,
         session: &Session,
         perform: &mut Perform,
     ) -> Result<()> {
-        if perform.tell.is_none() {
+        if perform.failures.is_none() {
             return Ok(());
         }
         if self.0.is_none() {
@@ -40,15 +40,19 @@ impl FirstFailures {
         }
         let waiting = self.0.get_or_insert_default();
         while let Some(failure) = waiting.pop_front_if(|failure| failure.first <= record.time_ns) {
-            perform.say_failure(&failure);
+            perform.show_failure(&failure);
         }
         Ok(())
     }
 }
 
 impl Perform {
-    fn say_failure(&mut self, failure: &Failure) {
-        let Some(message) = self.tell.as_mut().and_then(|tell| tell.first(failure)) else {
+    fn show_failure(&mut self, failure: &Failure) {
+        let Some(message) = self
+            .failures
+            .as_mut()
+            .and_then(|messages| messages.first(failure))
+        else {
             return;
         };
         match self.json {

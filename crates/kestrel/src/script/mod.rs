@@ -9,7 +9,7 @@ mod ticks;
 mod walk;
 
 pub use crate::system_names::SystemNames;
-pub use failed::Tell;
+pub use failed::FailureMessages;
 pub use maps::ProgramMaps;
 pub use packets::PacketFiles;
 pub use perform::{Outcome, Perform};

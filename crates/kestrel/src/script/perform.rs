@@ -1,7 +1,7 @@
 //! Performing a program's output records: lines printed, maps shown.
 
 use super::at_once::{self, AtOnce, Done, shell};
-use super::failed::Tell;
+use super::failed::FailureMessages;
 use super::maps::ProgramMaps;
 use crate::session::Session;
 use crate::session::maps::symbols;
@@ -67,7 +67,7 @@ pub struct Perform {
     /// Whether lost updates of full maps are reported with their places, among the failures of helpers, and so not here.
     pub lost_by_place: bool,
     /// What says the first failure of each place, where it stands among the records; without it failures are for who counts them.
-    pub tell: Option<Box<dyn Tell>>,
+    pub failures: Option<Box<dyn FailureMessages>>,
     /// The suffix of strings that were cut.
     trailer: CutTrailer,
     /// Most bytes that `cat` shows of a file (`max_cat_bytes`).
@@ -116,7 +116,7 @@ impl Perform {
             json,
             no_warnings: false,
             lost_by_place: false,
-            tell: None,
+            failures: None,
             escaped: false,
             trailer: CutTrailer {
                 text: Form::TEXT.trailer.text.to_owned(),

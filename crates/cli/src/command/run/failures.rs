@@ -3,7 +3,7 @@
 use super::message;
 use crate::style::system_words;
 use kestrel::language::{DIVISION, Diagnostic, ENDLESS, Failure, OUTSIDE, Span, position};
-use kestrel::script::Tell;
+use kestrel::script::FailureMessages;
 use kestrel_trace::print::counted;
 use serde_json::Value;
 use std::cell::RefCell;
@@ -69,7 +69,7 @@ pub(super) struct Messages {
     pub(super) as_bpftrace: bool,
 }
 
-impl Tell for Messages {
+impl FailureMessages for Messages {
     fn first(&mut self, failure: &Failure) -> Option<Vec<u8>> {
         let failed = self.reported.borrow_mut().first(failure)?;
         let (name, text) = (&self.name, &self.text);

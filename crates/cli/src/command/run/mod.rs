@@ -154,7 +154,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let failures = Rc::new(RefCell::new(Failures::default()));
     // A test's decide about it.
     if options.mode().is_none() && !options.no_warnings {
-        perform.tell = Some(Box::new(Messages {
+        perform.failures = Some(Box::new(Messages {
             reported: failures.clone(),
             name: program.name.clone(),
             text: program.text.clone(),

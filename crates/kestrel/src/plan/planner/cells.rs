@@ -3,7 +3,6 @@
 use super::Planner;
 use super::handler::behind;
 use crate::plan::events::{Matched, about, is_name};
-use crate::plan::missing::raw_address;
 use kestrel_catalog::catalog::{find_kind, is_own_event, jprobe, text_of};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::{EventSpec, Probe, Span};
@@ -112,11 +111,7 @@ impl Planner<'_> {
             true => Vec::new(),
             false => self.events.unlisted(spec, taken),
         };
-        if self.counts_names() && !self.options.allows_unsafe && raw_address(spec).is_some() {
-            let found = Diagnostic::error(spec.span, "Probing by address requires --unsafe");
-            let hint = "an address may lie inside an instruction; a function has its offsets checked: kprobe:FUNCTION+OFFSET";
-            return Err(self.refusal(vec![found.hint(hint)]));
-        }
+        self.refuse_bare_address(spec)?;
         // Only a program that runs fires them.
         let own = spec.parts.first().and_then(|part| find_kind(&part.text));
         let own = own.filter(|_| !self.globals.infers_types);

@@ -16,7 +16,7 @@ mod hooks;
 mod overlap;
 mod specs;
 
-use super::events::Events;
+use super::events::{EventSet, Events};
 use super::findings::Findings;
 use super::source::Options;
 use handler::Written;
@@ -56,7 +56,7 @@ pub(super) struct Planner<'a> {
     /// Which hits of a program's events are being planned: the first for each, or those of an event that a probe names again.
     pub(super) turn: Turn,
     /// The events that are planned now, where others of the probe are planned with other handlers.
-    pub(super) only: Option<Rc<overlap::EventSet>>,
+    pub(super) only: Option<Rc<EventSet>>,
     /// Whether the error of the probe being planned is that an event of it does not exist.
     pub(super) nothing_matched: bool,
     /// The kernel's types with those that a program defines, if it does.

@@ -2,16 +2,13 @@
 //! source order. Programs of their own would run in the order of the kernel's lists.
 
 use super::Planner;
-use crate::plan::events::Events;
+use crate::plan::events::{EventSet, Events};
 use crate::plan::together;
 use kestrel_catalog::catalog::{Glob, find_kind};
 use kestrel_compiler::lang::ast::{EventSpec, Probe};
 use kestrel_compiler::lang::diag::Diagnostic;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
-
-/// Events by kind and identity.
-pub(super) type EventSet = HashSet<(&'static str, String)>;
 
 /// A probe to plan, with the handlers of all probes that its events meet.
 pub(super) struct Share {
