@@ -326,14 +326,7 @@ impl UserProbe {
                 *known = name;
             }
         }
-        let named = |(offset, name)| {
-            let site = Site::Function {
-                language,
-                name,
-                offset: 0,
-            };
-            (site.to_string(), Some(offset))
-        };
+        let named = |(offset, name)| (function_site(language, name), Some(offset));
         let mut all: Vec<_> = places.into_iter().map(named).collect();
         all.sort_unstable();
         // Functions of one name are one event at several places.
@@ -364,6 +357,17 @@ pub(super) fn is_return(kind: &str) -> Option<bool> {
         .map(|known| known.at_return)
 }
 
+/// The place of a function's entry, as events spell it.
+fn function_site(language: Option<Language>, name: String) -> String {
+    let offset = 0;
+    Site::Function {
+        language,
+        name,
+        offset,
+    }
+    .to_string()
+}
+
 impl EventKind for UserProbe {
     fn row(&self) -> &KindRow {
         &self.row
@@ -384,7 +388,12 @@ impl EventKind for UserProbe {
                 Err(_) if is_pattern => continue,
                 Err(error) => return Err(error),
             };
-            for (name, _) in Self::matching(&file, None, &pattern, false) {
+            let names = file.named(None, &|name| pattern.matches(name)).into_iter();
+            // A function has all of its names here: each can be probed.
+            let mut names: Vec<String> = names.map(|(_, name)| function_site(None, name)).collect();
+            names.sort_unstable();
+            names.dedup();
+            for name in names {
                 found(&format!("{path}:{name}"));
             }
         }

@@ -388,3 +388,27 @@ fn failures_stand_among_the_output() {
     ];
     assert!(places.is_sorted(), "{both}");
 }
+
+/// Lists have every name of a function of a program, and of the kernel's functions those that the user's list has.
+#[test]
+fn lists_have_all_names_that_may_be_probed() {
+    let place = WorkFolder::new();
+    let out = place.run(&["run", "-l", "uprobe:libc:open*"]).succeeds().out;
+    for name in ["open", "open64"] {
+        let is_it = |line: &str| line.ends_with(&format!(":{name}"));
+        assert!(out.lines().any(is_it), "{out}");
+    }
+    let kernel = place.run(&["run", "-l", "kprobe:vfs_r*"]).succeeds().out;
+    std::fs::write(place.path().join("functions"), "vfs_read\nvirtio_x [virtio]\n").unwrap();
+    let listed = ["run", "--traceable-functions", "functions", "-l", "kprobe:vfs_r*"];
+    let expected = if kernel.is_empty() {
+        ""
+    } else {
+        "kprobe:vfs_read\n"
+    };
+    assert_eq!(place.run(&listed).succeeds().out, expected);
+    let absent = ["run", "--traceable-functions", "absent", "-l", "kprobe:vfs_r*"];
+    place
+        .run(&absent)
+        .fails(2, &["failed to open the list of functions 'absent'"]);
+}

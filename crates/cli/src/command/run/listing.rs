@@ -62,8 +62,15 @@ fn is_timer(kind: &dyn EventKind) -> bool {
     matches!(kind.name(), "interval" | "profile")
 }
 
-/// Lists the events that match patterns, all of them where there are none.
-pub(super) fn matching(options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
+/// Kinds of events of the kernel's functions, to which `--traceable-functions` applies.
+const OF_FUNCTIONS: [&str; 4] = ["kprobe", "kretprobe", "fentry", "fexit"];
+
+/// Lists the events that match patterns, all of them where there are none; of functions those that are traceable, where the user has listed these.
+pub(super) fn matching(
+    options: &Options,
+    catalog: &Catalog,
+    traceable: Option<&HashSet<String>>,
+) -> Result<Exit, Failure> {
     let words = options.script.iter().chain(&options.arguments);
     let mut given: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     if given.is_empty() {
@@ -109,6 +116,9 @@ pub(super) fn matching(options: &Options, catalog: &Catalog) -> Result<Exit, Fai
             }
             // Kinds that this kernel does not list are left out; `kestrel doctor` says why.
             let mut names = kind.listed(catalog, &globs).unwrap_or_default();
+            if let Some(traceable) = traceable.filter(|_| OF_FUNCTIONS.contains(&kind.name())) {
+                names.retain(|name| traceable.contains(name.rsplit(':').next().unwrap_or(name)));
+            }
             names.sort_unstable();
             for name in names {
                 line(kind, &name, options, catalog, &mut out)?;

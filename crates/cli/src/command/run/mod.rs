@@ -80,7 +80,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default()).with_debug_files(options.debuginfo.clone());
     let catalog = catalog.for_script(process);
     if options.list && !listing::is_program(options) {
-        return listing::matching(options, &catalog);
+        let traceable = options
+            .traceable_functions
+            .as_deref()
+            .map(traceable)
+            .transpose()?;
+        return listing::matching(options, &catalog, traceable.as_deref());
     }
     let held = match &options.command {
         Some(command) if !options.list => hold(&split(command))?,
