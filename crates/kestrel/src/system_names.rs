@@ -61,7 +61,7 @@ impl SystemNames {
         let hierarchies = if groups { self.hierarchies() } else { &[] };
         for hierarchy in hierarchies {
             let root = self.host.path(&hierarchy.root);
-            // None is the one looked for: all are seen.
+            // No group has this number, so that the search goes over all groups.
             find(&root, DEEPEST, &mut |path| {
                 if let (Ok(about), Ok(below)) = (path.metadata(), path.strip_prefix(&root)) {
                     let group = (about.ino(), hierarchy.name.clone());

@@ -1,5 +1,4 @@
-//! Names of numbers that only a system knows, users and control groups, and what clocks differ by; who finds them is not known here. A recording keeps those that its
-//! recorder found.
+//! Names of users and control groups, and differences between clocks, which only the recorded system knows. A recording keeps those that its recorder found.
 
 use crate::error::{Error, Result};
 use crate::layout::DateClock;
@@ -65,7 +64,7 @@ impl KeptNames {
     /// The file within a trace's side folder: lines `user NUMBER NAME` and `cgroup NUMBER HIERARCHY PATH`.
     pub const FILE: &'static str = "names";
 
-    /// Whether there are none.
+    /// Whether it holds no names.
     pub fn is_empty(&self) -> bool {
         self.users.is_empty() && self.control_groups.is_empty()
     }

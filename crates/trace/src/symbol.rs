@@ -185,7 +185,7 @@ impl Symbols {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether it holds no symbols.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

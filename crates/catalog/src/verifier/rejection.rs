@@ -89,7 +89,7 @@ const WITHHELD: &[(&str, &str)] = &[
     ),
 ];
 
-/// Why a call is refused that only some kernels offer, if it is one.
+/// The reason why a call is refused, where it is one that only some kernels offer.
 fn withheld(parsed: &VerifierLog) -> Option<&'static str> {
     let mut rows = WITHHELD.iter();
     let (_, why) = rows.find(|(helper, _)| parsed.text.contains(helper))?;

@@ -299,14 +299,14 @@ fn ctrl_c_ends_with_everything_written_and_nothing_attached() {
 fn addresses_of_sockets_are_shown_as_the_kernel_shows_them() {
     needs_tracing!();
     let place = WorkFolder::new();
-    // Nothing listens there: the connection is refused, which is an event, too.
+    // Nothing listens on this port: a refused connection is an event, too.
     let connect = "exec 3<>/dev/tcp/127.0.0.1/9";
     let event = "sock:inet_sock_set_state";
     place.run(&["record", "-o", "t", "-e", event, "--", "bash", "-c", connect]);
     let lines = place.run(&["print", "t"]).succeeds().out;
     let asked = " saddr=127.0.0.1 daddr=127.0.0.1 saddr_v6=::ffff:127.0.0.1 ";
     assert!(lines.contains(asked), "{lines}");
-    // Bytes are what programs take.
+    // Programs get the bytes.
     let records = place.json_lines(&["print", "--records", "t"]);
     assert_eq!(records[0]["fields"]["daddr"], serde_json::json!([127, 0, 0, 1]));
 }

@@ -153,7 +153,7 @@ fn recorded_functions_of_a_program_are_named_as_live() {
     let pair = "uprobe:./traced:one,ur:./traced:one";
     let report = place.run(&["report", "--latency", pair]).succeeds().out;
     assert!(report.contains("uretprobe:"), "{report}");
-    // Without -g nobody knows its parameters.
+    // Without -g the parameters are not known.
     for args in ["print(args)", "print(args.value)"] {
         let program = format!("uprobe:./traced:one {{ {args} }}");
         let words = [

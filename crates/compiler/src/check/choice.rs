@@ -45,7 +45,7 @@ impl Checker<'_> {
                 self.report(Diagnostic::warning(span, message).hint(hint));
                 Type::Pointer(Pointer::untyped(a.space))
             }
-            // No address.
+            // An integer is no address.
             (Type::Pointer(a), _) if self.globals.infers_types && is_natural(other) => untrusted(a),
             (_, Type::Pointer(b)) if self.globals.infers_types && is_natural(one) => untrusted(b),
             _ => common(one, other),

@@ -241,7 +241,7 @@ fn failed_reads_are_counted_by_place() {
     let map = bench.failed.unwrap();
     let counted = bench.machine.keys(map).into_iter().filter_map(|key| {
         let failure = Failure::read(&key, &bench.machine.value(map, &key, 0)?)?;
-        // What has no room for its place has no time either.
+        // A failure without room for its place has no time either.
         assert_eq!(failure.first > 0, failure.place.is_some());
         let place = failure.place.map(|span| span.start);
         Some((place, failure.helper.name(), failure.answer, failure.count))

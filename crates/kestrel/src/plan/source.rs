@@ -153,7 +153,7 @@ impl ProgramText {
     }
 }
 
-/// Tests, and benchmarks, that have the name of an earlier one: which of them failed nobody could tell.
+/// Tests, and benchmarks, that have the name of an earlier one: a report could not tell them apart.
 fn named_again(probes: &[Probe]) -> Vec<Diagnostic> {
     let mut named: Vec<&EventSpec> = Vec::new();
     let mut found = Vec::new();

@@ -66,7 +66,7 @@ pub struct Perform {
     pub escaped: bool,
     /// Whether lost updates of full maps are reported with their places, among the failures of helpers, and so not here.
     pub lost_by_place: bool,
-    /// What says the first failure of each place, where it stands among the records; without it failures are for who counts them.
+    /// Messages for the first failure of each place, at its place among the records; without them failures are only counted.
     pub failures: Option<Box<dyn FailureMessages>>,
     /// The suffix of strings that were cut.
     trailer: CutTrailer,

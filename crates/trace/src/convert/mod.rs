@@ -45,9 +45,9 @@ pub fn find_format(name: &str) -> Option<&'static ConversionFormat> {
 /// Counts of the records that a conversion was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Converted {
-    /// All of them.
+    /// Records that the conversion was given.
     pub records: u64,
-    /// Those that the file has no place for.
+    /// Records that the file has no place for.
     pub left_out: u64,
 }
 

@@ -87,7 +87,7 @@ pub(super) fn parse_counter<T>(
             return Err(shape());
         }
         Some(count) => match number_of(&count.text).ok_or_else(shape)? {
-            // In bpftrace that is no count.
+            // `software:cs:0` in bpftrace: the kind's own period.
             0 if is_script => usual,
             count => count,
         },

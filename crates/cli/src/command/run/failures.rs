@@ -86,7 +86,7 @@ impl FailureMessages for Messages {
 pub(super) struct Failed {
     failure: Failure,
     times: u64,
-    /// Whether it had been said before these times.
+    /// Whether the place was reported before these failures.
     is_repeated: bool,
 }
 
@@ -221,7 +221,7 @@ mod tests {
             ..read(3)
         };
         assert!(messages(vec![others])[0].starts_with("3 more failures of helpers"));
-        // One whose first failure was said among the output: the others follow.
+        // A place whose first failure was shown among the output: the repetitions follow.
         let mut printed = Failures::default();
         assert_eq!(printed.first(&read(5)).unwrap().times, 1);
         assert!(printed.first(&read(5)).is_none());

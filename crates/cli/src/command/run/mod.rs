@@ -157,7 +157,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let running = Running::new(session);
     let acts_at_once = running.acts_at_once();
     let failures = Rc::new(RefCell::new(Failures::default()));
-    // A test's decide about it.
+    // Failures of a test decide whether it passes.
     if options.mode().is_none() && !options.no_warnings {
         perform.failures = Some(Box::new(Messages {
             reported: failures.clone(),

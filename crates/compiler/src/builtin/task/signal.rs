@@ -71,7 +71,7 @@ pub(super) fn sent(
     })
 }
 
-/// Whom a signal of an event would meet that is of no process by itself: the tracer, which runs the programs of its own events, or whoever happens to run.
+/// The process that `signal()` would reach at an event of no process: the tracer, which runs the programs of its own events, or a bystander that happens to run.
 fn wrong_target(context: &Context) -> Option<&'static str> {
     match context.kind() {
         Some(kind) if kind.seen_by == SeenBy::Session => Some("the tracer itself"),
