@@ -9,16 +9,21 @@ use kestrel_catalog::catalog::{
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_compiler::lang::parse_events;
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// Events by kind and identity.
 pub(super) type EventSet = HashSet<(&'static str, String)>;
 
+/// What specifications stand for on this kernel, by their texts.
+pub(super) type Resolutions = Rc<RefCell<HashMap<String, Rc<[Resolved]>>>>;
+
 /// Every event found so far.
 pub(super) struct Events<'a> {
     catalog: &'a Catalog,
     via: Via,
+    resolved: Resolutions,
     specs: HashMap<String, Rc<[Matched]>>,
     all: Vec<Event>,
     /// By kind and what all its names have in common, and by each of its names.
@@ -72,10 +77,12 @@ pub(super) struct Matched {
 }
 
 impl<'a> Events<'a> {
-    pub(super) fn new(catalog: &'a Catalog, via: Via) -> Self {
+    /// No events yet; specifications that were resolved before are not asked for again.
+    pub(super) fn new(catalog: &'a Catalog, via: Via, resolved: &Resolutions) -> Self {
         Self {
             catalog,
             via,
+            resolved: Rc::clone(resolved),
             specs: HashMap::new(),
             all: Vec::new(),
             places: HashMap::new(),
@@ -99,8 +106,17 @@ impl<'a> Events<'a> {
             return Ok(known.clone());
         }
         let mut matched = Vec::new();
-        for resolved in self.catalog.resolve(spec, self.via)? {
-            self.add(self.for_tables(resolved), &mut matched);
+        let known = self.resolved.borrow().get(&key).cloned();
+        let resolved = match known {
+            Some(known) => known,
+            None => {
+                let found: Rc<[Resolved]> = self.catalog.resolve(spec, self.via)?.into();
+                self.resolved.borrow_mut().insert(key.clone(), Rc::clone(&found));
+                found
+            }
+        };
+        for resolved in resolved.iter() {
+            self.add(self.for_tables(resolved.clone()), &mut matched);
         }
         let matched: Rc<[Matched]> = matched.into();
         self.specs.insert(key, matched.clone());

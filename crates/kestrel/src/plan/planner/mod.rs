@@ -16,7 +16,7 @@ mod hooks;
 mod overlap;
 mod specs;
 
-use super::events::{EventSet, Events};
+use super::events::{EventSet, Events, Resolutions};
 use super::findings::Findings;
 use super::source::Options;
 use handler::Written;
@@ -39,6 +39,8 @@ pub(super) struct Planner<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) options: Options,
     pub(super) events: Events<'a>,
+    /// Resolved specifications, for all turns over the events.
+    pub(super) resolved: Resolutions,
     pub(super) globals: Globals,
     pub(super) source: CurrentSource,
     handlers: Vec<Written>,
@@ -118,9 +120,11 @@ pub(super) struct Done {
 
 impl<'a> Planner<'a> {
     pub(super) fn new(catalog: &'a Catalog, options: Options, globals: Globals) -> Self {
+        let resolved = Resolutions::default();
         Self {
             catalog,
-            events: Events::new(catalog, options.via),
+            events: Events::new(catalog, options.via, &resolved),
+            resolved,
             options,
             globals,
             source: CurrentSource {

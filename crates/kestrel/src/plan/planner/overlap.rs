@@ -91,7 +91,7 @@ impl Planner<'_> {
 
     /// The events of a probe, if each of its specifications has some and none has those of another.
     fn events_once(&self, probe: &Probe) -> Option<EventSet> {
-        let mut events = Events::new(self.catalog, self.options.via);
+        let mut events = Events::new(self.catalog, self.options.via, &self.resolved);
         events.with_modules = false;
         let mut all = EventSet::new();
         for spec in &probe.events {

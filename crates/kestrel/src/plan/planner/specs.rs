@@ -124,7 +124,7 @@ impl Planner<'_> {
 
     fn hooks_of_turn(&mut self, source: &Arc<str>, probe: &Probe, number: usize) -> Result<Vec<Hook>> {
         self.source.text = source.clone();
-        self.events = Events::new(self.catalog, self.options.via);
+        self.events = Events::new(self.catalog, self.options.via, &self.resolved);
         self.events.with_modules = false;
         self.known.clear();
         self.globals.text = number.to_string();
