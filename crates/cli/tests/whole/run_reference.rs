@@ -312,7 +312,7 @@ fn names_of_other_threads_are_known_by_number() {
     needs_tracing!();
     let place = WorkFolder::new();
     let program = r#"begin { $p = (uint32)2; print(comm($p)); print(comm(2) == "kthreadd"); print(comm(4194303)); @n[comm(2)] = sizeof(comm(2)); }
-        interval:ms:1 { print(comm(pid) == comm); exit(); }"#;
+        interval:ms:1 { print(tid == 0 || comm(tid) == comm); exit(); }"#;
     let run = place.run(&["run", "-q", "-e", program]).succeeds();
     assert_eq!(run.out.trim(), "kthreadd\ntrue\nN/A\ntrue\n\n\n@n[kthreadd]: 16");
     assert!(
@@ -320,6 +320,10 @@ fn names_of_other_threads_are_known_by_number() {
         "{}",
         run.err
     );
+    // Where addresses of the text are the process's, those of the walk are the kernel's.
+    let program = "uprobe:libc:open /pid == cpid/ { print((comm(pid), comm(2))); exit(); }";
+    let run = place.run(&["run", "-q", "-e", program, "-c", "grep -c x /dev/null"]);
+    assert!(run.out.starts_with("(grep, kthreadd)\n"), "{}", run.out);
     place
         .run(&["run", "-e", "begin { print(comm(\"x\")); }"])
         .fails(2, &["a string cannot be cast"]);

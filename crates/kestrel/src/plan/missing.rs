@@ -311,7 +311,10 @@ fn names_a_place(spec: &EventSpec) -> bool {
     let Some(place) = spec.parts.last() else {
         return false;
     };
-    place.offset.is_some() || number_of(&place.text).is_some_and(|address| address > 0)
+    // A line of the source is looked up before anything is attached.
+    let is_line = spec.parts.iter().any(|part| part.text.contains('@'));
+    let is_address = number_of(&place.text).is_some_and(|address| address > 0);
+    !is_line && (place.offset.is_some() || is_address)
 }
 
 /// Message about an address that is to be probed as it is, and cannot be.
