@@ -101,7 +101,7 @@ fn recordings_of_perf_are_read_as_perf_script_reads_them() {
         return;
     }
     same_as_perf_script(&place, "plain");
-    // The last bytes describe the machine, which no answer needs; that they are not there is said all the same.
+    // The last bytes describe the machine: records are complete without them, but the cut is reported.
     let whole = std::fs::read(place.path().join("plain")).unwrap();
     std::fs::write(place.path().join("cut"), &whole[..whole.len() - 1]).unwrap();
     let cut = place.run(&["print", "cut"]).succeeds();

@@ -92,7 +92,7 @@ fn benchmarks_fail_alone() {
     run.fails(1, &[&words[..], &["ERROR: no"]].concat());
 }
 
-/// Of two tests of one name it could not be said which failed; where there is neither, nothing is said of them.
+/// Two tests of one name are refused; without tests or benchmarks no table is printed.
 #[test]
 fn names_are_used_once_and_nothing_is_said_of_none() {
     let twice = ["run", "-e", "begin { } test:a { } bench:a { } test:b, test:a { }"];

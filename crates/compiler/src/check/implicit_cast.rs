@@ -5,8 +5,8 @@ use super::tree::{Expr, Show, Type};
 use crate::lang::diag::Diagnostic;
 
 impl Checker<'_> {
-    /// Warns of a whole word without a sign that is compared with a negative number: as in bpftrace both have signs then. Where the other number is not known
-    /// nothing is said: times are compared with their differences in every script.
+    /// Warns of a uint64 that is compared with a negative constant: as in bpftrace both are compared as int64. A signed value that is not constant is not
+    /// warned of: nearly every script compares times with differences of times.
     pub(super) fn warn_of_word(&mut self, left: &Expr, right: &Expr) {
         let negative = |side: &Expr| {
             let known = side.constant().filter(|_| side.ty.is_signed());

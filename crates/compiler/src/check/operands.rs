@@ -18,7 +18,7 @@ impl Checker<'_> {
         self.condition(side)
     }
 
-    /// Warns of a comparison of addresses of two types, which mostly is one of the wrong things. Where it is not known what lies there nothing is said, as in C.
+    /// Warns of a comparison of pointers to two different types, which is mostly a mistake; `void *` may be compared with any, as in C.
     pub(super) fn warn_of_distinct_pointers(&mut self, left: &Expr, right: &Expr, span: Span) {
         let (Type::Pointer(a), Type::Pointer(b)) = (&left.ty, &right.ty) else {
             return;

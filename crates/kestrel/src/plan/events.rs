@@ -39,8 +39,8 @@ struct Event {
     instance: Instance,
     /// The names by which it was asked for, one by one or by patterns.
     names: Vec<String>,
-    /// Which of these names it bears in this turn of a program's probe.
-    borne: Option<usize>,
+    /// Index of the name that it has in this turn of a program's probe.
+    name_in_use: Option<usize>,
     /// By itself, where it was resolved so.
     single: Option<Resolved>,
     /// The set that it can be seen with.
@@ -177,7 +177,7 @@ impl<'a> Events<'a> {
                 kind,
                 instance: instance.clone(),
                 names: Vec::new(),
-                borne: None,
+                name_in_use: None,
                 single: None,
                 set: None,
             });
@@ -189,8 +189,8 @@ impl<'a> Events<'a> {
     }
 
     /// Gives an event the name that it was asked for by: a list may have several of its names (`uprobe:libc:open,uprobe:libc:open64`).
-    pub(super) fn bear(&mut self, found: Matched) {
-        self.all[found.event].borne = Some(found.name);
+    pub(super) fn use_name(&mut self, found: Matched) {
+        self.all[found.event].name_in_use = Some(found.name);
     }
 
     /// The kind of an event, and what all its names have in common.
@@ -355,7 +355,7 @@ impl<'a> Events<'a> {
             single,
             set,
             names,
-            borne,
+            name_in_use,
         } = &self.all[event];
         let mut one = single.clone().or_else(|| {
             let set = &self.sets[(*set)?];
@@ -367,7 +367,7 @@ impl<'a> Events<'a> {
             })
         })?;
         if let (Some(name), [instance]) = (
-            borne.and_then(|name| names.get(name)),
+            name_in_use.and_then(|name| names.get(name)),
             one.instances.as_mut_slice(),
         ) {
             let before = std::mem::replace(&mut instance.name, name.clone());

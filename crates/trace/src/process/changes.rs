@@ -11,7 +11,7 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     threads: HashMap<u32, Thread, RandomState>,
-    /// Whether each change was told when it happened: then a thread's name is the one of the moment, whether a record has it or not.
+    /// Whether every change of a name is known with its time: then a thread is shown with its name at the record's time, whether a record has that name or not.
     complete: bool,
 }
 
@@ -39,7 +39,7 @@ impl Changes {
         self.threads.is_empty()
     }
 
-    /// Notes a name that a thread got at this time, as something beside the records tells of every change.
+    /// Notes the name that a thread got at this time, from a source beside the records that has every change (COMM records of perf.data).
     pub(crate) fn tell(&mut self, tid: u32, name: &str, time_ns: u64) {
         if tid != 0 && !name.is_empty() {
             let names = &mut self.threads.entry(tid).or_default().names;
@@ -51,7 +51,7 @@ impl Changes {
         }
     }
 
-    /// Whether each change was told.
+    /// Whether every change of a name is known with its time.
     pub(super) fn is_complete(&self) -> bool {
         self.complete
     }

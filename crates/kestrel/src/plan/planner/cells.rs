@@ -78,13 +78,13 @@ impl Planner<'_> {
             cells.resize(self.events.len(), None);
             let mut taken = HashMap::new();
             for found in matched {
-                if !self.is_of_share(found) || !self.is_wanted(found) || !self.is_traceable(spec, found)? {
+                if !self.is_of_part(found) || !self.is_wanted(found) || !self.is_traceable(spec, found)? {
                     continue;
                 }
                 let takes = || !self.counts_names() || self.turn.takes(found.event);
                 if *taken.entry(found.event).or_insert_with(takes) {
                     if self.counts_names() {
-                        self.events.bear(found);
+                        self.events.use_name(found);
                     }
                     cells[found.event] = self.cell(spec, found, row, cells[found.event])?;
                 }
@@ -94,7 +94,7 @@ impl Planner<'_> {
     }
 
     /// Whether an event is planned with the handlers of the probe that is planned now.
-    fn is_of_share(&self, found: Matched) -> bool {
+    fn is_of_part(&self, found: Matched) -> bool {
         let only = self.only.as_ref();
         only.is_none_or(|only| only.contains(&self.events.identity(found)))
     }

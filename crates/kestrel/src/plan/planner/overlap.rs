@@ -10,22 +10,22 @@ use kestrel_compiler::lang::diag::Diagnostic;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// A probe to plan, with the handlers of all probes that its events meet.
-pub(super) struct Share {
+/// A probe, or some of its events, with the handlers of all probes that name these events.
+pub(super) struct ProbePart {
     pub(super) probe: Probe,
-    /// Those of the probe's events that are planned with it, where others are planned with another share.
+    /// The events that are planned with these handlers, where the probe has others with other handlers; none where it is all of them.
     pub(super) only: Option<Rc<EventSet>>,
 }
 
-impl Share {
+impl ProbePart {
     fn whole(probe: Probe) -> Self {
         Self { probe, only: None }
     }
 }
 
 impl Planner<'_> {
-    /// The probes of a program by what is planned together.
-    pub(super) fn shares(&self, text: &str, probes: &[Probe]) -> Vec<Share> {
+    /// The probes of a program, divided so that each event is planned once, with all its handlers.
+    pub(super) fn parts(&self, text: &str, probes: &[Probe]) -> Vec<ProbePart> {
         let joined = together::joined(text, probes);
         let may_meet = |one: usize| {
             let others = (0..joined.len()).filter(|&other| other != one);
@@ -49,31 +49,31 @@ impl Planner<'_> {
             }
         }
         let overlaps = |events: &EventSet| events.iter().any(|event| handlers[event].len() > 1);
-        let mut shares: BTreeMap<(usize, Vec<usize>), Option<EventSet>> = BTreeMap::new();
+        let mut parts: BTreeMap<(usize, Vec<usize>), Option<EventSet>> = BTreeMap::new();
         for (number, events) in events.iter().enumerate() {
             match events.as_ref().filter(|events| overlaps(events)) {
                 None => {
-                    shares.insert((number, Vec::new()), None);
+                    parts.insert((number, Vec::new()), None);
                 }
                 Some(events) => {
                     for event in events.iter().filter(|event| handlers[event][0] == number) {
-                        let share = shares.entry((number, handlers[event].clone())).or_default();
-                        share.get_or_insert_default().insert(event.clone());
+                        let part = parts.entry((number, handlers[event].clone())).or_default();
+                        part.get_or_insert_default().insert(event.clone());
                     }
                 }
             }
         }
-        let share = |((number, all), only): ((usize, Vec<usize>), Option<EventSet>)| match only {
-            None => Share::whole(joined[number].clone()),
-            Some(only) => Share {
+        let part = |((number, all), only): ((usize, Vec<usize>), Option<EventSet>)| match only {
+            None => ProbePart::whole(joined[number].clone()),
+            Some(only) => ProbePart {
                 probe: together::with_handlers_of(&joined[number], all.iter().map(|&number| &joined[number])),
                 only: Some(Rc::new(only)),
             },
         };
-        shares.into_iter().map(share).collect()
+        parts.into_iter().map(part).collect()
     }
 
-    /// Drops those of the warnings from number `first` on that are among the ones before: a handler is checked with each share that it is in.
+    /// Drops those of the warnings from number `first` on that are among the ones before: a handler is checked with each part that it is in.
     pub(super) fn drop_repeated_warnings(&mut self, first: usize) {
         if self.only.is_none() {
             return;

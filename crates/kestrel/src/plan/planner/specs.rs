@@ -1,7 +1,7 @@
 //! Hooks of event specifications (`-e`) and of programs: each probe has hooks of its own, whatever other probes its events meet.
 
 use super::handler::written;
-use super::overlap::Share;
+use super::overlap::ProbePart;
 use super::{Planner, Turn};
 use crate::plan::events::Events;
 use crate::plan::hook::Hook;
@@ -63,14 +63,14 @@ impl Planner<'_> {
         }
         self.missing_probes = Some(program.config.missing_probes);
         let mut failed = None;
-        let shares = self.shares(&program.text, &program.probes);
-        let probes: Vec<Probe> = shares.iter().map(|share| share.probe.clone()).collect();
+        let parts = self.parts(&program.text, &program.probes);
+        let probes: Vec<Probe> = parts.iter().map(|part| part.probe.clone()).collect();
         let calls = match self.options.separate_returns || !self.catalog.has_kprobe_sessions() {
             true => vec![None; probes.len()],
             false => calls::pairs(&probes),
         };
-        for ((number, share), call) in shares.into_iter().enumerate().zip(calls) {
-            let Share { ref probe, only } = share;
+        for ((number, part), call) in parts.into_iter().enumerate().zip(calls) {
+            let ProbePart { ref probe, only } = part;
             let call = call.filter(|_| only.is_none());
             self.only = only;
             let warned = self.warnings.len();
