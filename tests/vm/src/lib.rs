@@ -8,6 +8,7 @@
 
 use std::{
     fs,
+    os::unix::process::ExitStatusExt,
     process::{Command, Output},
     thread,
     time::{Duration, Instant},
@@ -32,6 +33,8 @@ pub const BPFFS: &str = "/sys/fs/bpf";
 pub struct Run {
     /// Exit status; `None` when a signal ended it.
     pub code: Option<i32>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
     /// Standard output.
     pub out: String,
     /// Standard error.
@@ -47,8 +50,16 @@ impl Run {
         clippy::must_use_candidate,
         reason = "that it succeeded may be all that matters"
     )]
+    #[track_caller]
     pub fn success(self) -> String {
-        assert_eq!(self.code, Some(0), "stdout:\n{}\nstderr:\n{}", self.out, self.err);
+        assert!(
+            self.code == Some(0),
+            "exit status {:?}, signal {:?}\nstdout:\n{}\nstderr:\n{}",
+            self.code,
+            self.signal,
+            self.out,
+            self.err
+        );
         self.out
     }
 }
@@ -66,6 +77,7 @@ pub fn run(program: &str, arguments: &[&str]) -> Run {
             stderr,
         }) => Run {
             code: status.code(),
+            signal: status.signal(),
             out: String::from_utf8_lossy(&stdout).into_owned(),
             err: String::from_utf8_lossy(&stderr).into_owned(),
         },

@@ -6,6 +6,7 @@ use std::{
     collections::BTreeMap,
     ffi::OsStr,
     fs,
+    os::unix::process::ExitStatusExt,
     path::PathBuf,
     process::{Child, Command, Stdio},
     thread,
@@ -383,6 +384,7 @@ impl Recorder {
         match self.child.wait() {
             Ok(status) => Run {
                 code: status.code(),
+                signal: status.signal(),
                 out: String::new(),
                 err: self.messages(),
             },

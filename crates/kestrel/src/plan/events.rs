@@ -16,8 +16,11 @@ use std::rc::Rc;
 /// Events by kind and identity.
 pub(super) type EventSet = HashSet<(&'static str, String)>;
 
-/// What specifications stand for on this kernel, by their texts.
+/// What specifications of up to [`KEPT`] events stand for on this kernel, by their texts.
 pub(super) type Resolutions = Rc<RefCell<HashMap<String, Rc<[Resolved]>>>>;
+
+/// Most events of a specification that are kept beside those of the plan: all functions of the kernel take 200 MB.
+const KEPT: usize = 4096;
 
 /// Every event found so far.
 pub(super) struct Events<'a> {
@@ -106,21 +109,26 @@ impl<'a> Events<'a> {
             return Ok(known.clone());
         }
         let mut matched = Vec::new();
-        let known = self.resolved.borrow().get(&key).cloned();
-        let resolved = match known {
-            Some(known) => known,
-            None => {
-                let found: Rc<[Resolved]> = self.catalog.resolve(spec, self.via)?.into();
-                self.resolved.borrow_mut().insert(key.clone(), Rc::clone(&found));
-                found
-            }
-        };
-        for resolved in resolved.iter() {
-            self.add(self.for_tables(resolved.clone()), &mut matched);
+        for resolved in self.resolve(spec, &key)? {
+            self.add(self.for_tables(resolved), &mut matched);
         }
         let matched: Rc<[Matched]> = matched.into();
         self.specs.insert(key, matched.clone());
         Ok(matched)
+    }
+
+    /// What a specification stands for on this kernel.
+    fn resolve(&self, spec: &EventSpec, key: &str) -> Result<Vec<Resolved>> {
+        if let Some(known) = self.resolved.borrow().get(key) {
+            return Ok(known.to_vec());
+        }
+        let found = self.catalog.resolve(spec, self.via)?;
+        let events = found.iter().map(|one| one.instances.len() + one.members.len());
+        if events.sum::<usize>() <= KEPT {
+            let kept = found.as_slice().into();
+            self.resolved.borrow_mut().insert(key.to_owned(), kept);
+        }
+        Ok(found)
     }
 
     fn add(&mut self, resolved: Resolved, matched: &mut Vec<Matched>) {
