@@ -362,6 +362,7 @@ impl Work for LiveTrace {
             true => live.stop_with(&mut show)?,
             false => live.poll_with(&mut show)?,
         };
+        live.session_mut().unwatch(&mut perform.unwatched);
         self.tally.bytes += out.len() as u64;
         // Lines scroll in the place of the live view, which is drawn anew below them.
         if last || !out.is_empty() {

@@ -166,6 +166,54 @@ fn watchpoints_see_writes() {
     }
 }
 
+/// After `unwatch` the writes are no hits any more, and the register of the watchpoint is free for others; the one of another address stays.
+#[test]
+fn unwatch_removes_the_watchpoints_of_an_address() {
+    needs_tracing!();
+    let _registers = REGISTERS.lock().unwrap_or_else(PoisonError::into_inner);
+    static WATCHED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+    let [first, second] = [0, 1].map(|word: usize| &raw const WATCHED[word] as usize);
+    let pid = std::process::id().to_string();
+    let program = format!(
+        "watchpoint:{first:#x}:8:w {{ @first = count(); unwatch({first:#x}); unwatch(1); }}
+         watchpoint:{second:#x}:8:w {{ @second = count(); if (@n++ == 1000) {{ exit(); }} }}"
+    );
+    let place = WorkFolder::new();
+    if place
+        .run(&["run", "--dry-run", "-q", "-p", &pid, "-e", &program])
+        .code
+        != Some(0)
+    {
+        eprintln!("skipped: this machine gives programs no debug registers");
+        return;
+    }
+    let done = AtomicBool::new(false);
+    let out = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                for word in &WATCHED {
+                    word.fetch_add(1, Ordering::Relaxed);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let run = place.run(&["run", "-q", "-p", &pid, "-e", &program]);
+        done.store(true, Ordering::Relaxed);
+        run.succeeds().out
+    });
+    // It is removed when its record is read, some milliseconds after the first hit.
+    let hits = out.lines().find_map(|line| line.strip_prefix("@first: "));
+    let hits: u64 = hits
+        .and_then(|hits| hits.parse().ok())
+        .unwrap_or_else(|| panic!("{out}"));
+    assert!(
+        (1..900).contains(&hits) && out.contains("@second: 1001\n"),
+        "{out}"
+    );
+    let wrong = place.run(&["run", "-e", "begin { unwatch(); }"]);
+    wrong.fails(2, &["unwatch"]);
+}
+
 /// Commands that were asked for in the last moment of the traced command are run: only a signal leaves them out.
 #[test]
 fn commands_asked_for_before_the_end_are_run() {

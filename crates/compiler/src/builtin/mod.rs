@@ -88,9 +88,6 @@ const BPFTRACE: &[&str] = &[
     "usym",
 ];
 
-/// bpftrace's way to end a watchpoint.
-const UNWATCH: &str = "unwatch";
-
 /// All names, for help and completion.
 pub fn all() -> impl Iterator<Item = &'static Builtin> {
     GROUPS
@@ -171,12 +168,6 @@ fn value_without_usage(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Ex
             let message = format!("{}() fills a map and has no value", builtin.name);
             let hint = format!("write it as a statement: @x = {}", builtin.usage);
             Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)))
-        }
-        None if usage.name == UNWATCH => {
-            let message =
-                format!("{UNWATCH}() is not there: a watchpoint watches as long as the program runs");
-            let hint = "let a predicate ignore later hits: watchpoint:… /!@seen/ { @seen = 1; }";
-            Err(checker.report(Diagnostic::error(usage.name_span, message).hint(hint)))
         }
         None if is_later(usage.name) => Err(checker.not_yet(usage.name_span, &format!("{}()", usage.name))),
         None => {

@@ -255,6 +255,13 @@ impl Replaying {
         if !wanted || self.exit.is_some() || !self.replay.wants(record.event.id) {
             return Ok(());
         }
+        if perform
+            .unwatched
+            .iter()
+            .any(|address| is_watchpoint(record, *address))
+        {
+            return Ok(());
+        }
         self.now_ns = record.time_ns;
         let (exit, now_ns) = (&mut self.exit, self.now_ns);
         let each = &mut |replay: &mut Replay, written: RunOutput| -> std::result::Result<(), Failed> {
@@ -375,6 +382,12 @@ fn performed(
         }
     }
     Ok(())
+}
+
+/// Whether a record is of a watchpoint of an address.
+fn is_watchpoint(record: &Record<'_>, address: u64) -> bool {
+    let name = record.event.name.strip_prefix("watchpoint:");
+    name.is_some_and(|name| name.starts_with(&format!("{address:#x}:")))
 }
 
 #[cfg(test)]

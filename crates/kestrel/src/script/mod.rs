@@ -115,16 +115,18 @@ impl Running {
     pub fn poll(&mut self, perform: &mut Perform) -> Result<usize> {
         let (ticks, exit) = (&self.ticks, &mut self.exit);
         perform.begin_reading();
-        let (perform, mut failed) = (RefCell::new(perform), FirstFailures::default());
-        self.live.poll_beside(
+        let (performer, mut failed) = (RefCell::new(&mut *perform), FirstFailures::default());
+        let came = self.live.poll_beside(
             &mut || ticks.as_ref().map(Ticks::take).unwrap_or_default(),
-            &mut |record| perform.borrow_mut().arrived(record),
+            &mut |record| performer.borrow_mut().arrived(record),
             &mut |session, record| {
-                let perform = &mut perform.borrow_mut();
+                let perform = &mut performer.borrow_mut();
                 failed.before(record, session, perform)?;
                 performed(perform, session, record, exit)
             },
-        )
+        )?;
+        self.live.session_mut().unwatch(&mut perform.unwatched);
+        Ok(came)
     }
 
     /// Number of interval ticks that were skipped since the last call, because what was printed before them was not written out yet. What was counted went into
@@ -276,6 +278,7 @@ impl Running {
             failed.before(record, session, perform)?;
             performed(perform, session, record, exit)
         })?;
+        self.live.session_mut().unwatch(&mut perform.unwatched);
         Ok(())
     }
 }

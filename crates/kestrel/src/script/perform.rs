@@ -84,6 +84,8 @@ pub struct Perform {
     pub err: Vec<u8>,
     /// Lengths of both at each write to standard error: the order of the two.
     order: Vec<(usize, usize)>,
+    /// Addresses that `unwatch` named since they were taken last.
+    pub unwatched: Vec<u64>,
     /// Number of messages of `errorf`.
     pub errors: u64,
     /// Set by the signal that ends the program: commands that still wait are then counted and not run, but for those of `end`.
@@ -132,6 +134,7 @@ impl Perform {
             out: Vec::new(),
             err: Vec::new(),
             order: Vec::new(),
+            unwatched: Vec::new(),
             errors: 0,
             interrupted: Arc::default(),
             at_end: false,
@@ -240,6 +243,7 @@ impl Perform {
                 zeroed,
             }) => maps.sweep(&name, generation, zeroed)?,
             Some(Effect::Exit { code }) => return Ok(Outcome::Exit(code)),
+            Some(Effect::Unwatch { address }) => self.unwatched.push(address),
             Some(Effect::Cat { path }) => {
                 let read = match self.at_once.take(record) {
                     Some(Done::File(read)) => read,

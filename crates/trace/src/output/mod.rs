@@ -13,6 +13,7 @@
 //! | `join` | what stands between | strings, or arrays of strings; up to the first empty one |
 //! | `cat`, `system` | the format of the path, or of the command | one for each conversion |
 //! | `exit` | | the code, or none |
+//! | `unwatch` | | the address |
 
 mod cat;
 mod cleared;
@@ -24,6 +25,7 @@ mod printf;
 mod reached;
 mod system;
 mod time;
+mod unwatch;
 mod verdict;
 
 pub use form::Form;
@@ -48,6 +50,7 @@ static OUTPUTS: &[&Output] = &[
     &cat::CAT,
     &system::SYSTEM,
     &exit::EXIT,
+    &unwatch::UNWATCH,
 ];
 
 /// Whether records with this verb are those of an output statement.

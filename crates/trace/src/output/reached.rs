@@ -37,6 +37,11 @@ pub enum Effect {
         /// The command to run.
         command: Vec<u8>,
     },
+    /// The program's watchpoints of an address are removed.
+    Unwatch {
+        /// The address that they watch.
+        address: u64,
+    },
     /// The program ends.
     Exit {
         /// Exit code of the program.

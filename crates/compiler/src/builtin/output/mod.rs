@@ -11,6 +11,7 @@ pub(super) mod printf;
 pub(super) mod record;
 pub(super) mod skboutput;
 pub(super) mod system;
+pub(super) mod unwatch;
 pub(super) mod warnf;
 
 use super::row::Builtin;
@@ -28,5 +29,6 @@ pub(super) static ROWS: &[&Builtin] = &[
     &errorf::ERRORF,
     &fail::FAIL,
     &skboutput::SKBOUTPUT,
+    &unwatch::UNWATCH,
     &warnf::WARNF,
 ];

@@ -11,6 +11,7 @@ mod hooks;
 mod maps;
 mod misses;
 mod own;
+mod watchpoints;
 
 use super::identity::{new_uuid, trace_info};
 use super::kernel_error::name_what_is_missing;
