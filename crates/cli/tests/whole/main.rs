@@ -22,6 +22,7 @@ mod run_attaching;
 mod run_casts;
 mod run_language;
 mod run_loops;
+mod run_memory;
 mod run_options;
 mod run_reference;
 mod run_stacks;

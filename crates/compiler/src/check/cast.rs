@@ -73,7 +73,7 @@ impl Checker<'_> {
         if !ty_written.is_scalar() {
             let message = format!("a value cannot be cast to {}", self.describe(&ty_written));
             let hint =
-                matches!(ty_written, Type::Struct(_)).then(|| format!("cast an address: ({} *)…", ty.name));
+                matches!(ty_written, Type::Struct(..)).then(|| format!("cast an address: ({} *)…", ty.name));
             return Err(self.report(Diagnostic::error(ty.span, message).maybe_hint(hint)));
         }
         if let (Type::Bool, ExprKind::ConstantBytes(known)) = (&ty_written, &value.kind)

@@ -13,8 +13,8 @@ use kestrel_trace::layout::FieldType;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Most bytes of a text that is looked for: each is compared by instructions of its own.
-const MAX_SOUGHT: u32 = 128;
+/// First bytes of a string that is looked for which are compared by instructions of their own; a loop compares further ones.
+const FIRST_SOUGHT: u32 = 128;
 /// Repetitions that a program makes by itself: the verifier goes through each.
 const BY_ITSELF: i64 = 256;
 
@@ -260,21 +260,17 @@ impl Checker<'_> {
     /// Where a text that is not known now begins in another, or -1: a helper goes over the places.
     pub(crate) fn find_unknown(&mut self, text: Expr, part: Expr, span: Span) -> Checked<Expr> {
         let (long, short) = (room(&text), room(&part));
-        if short > MAX_SOUGHT {
-            let message = format!("a string of up to {MAX_SOUGHT} bytes can be looked for");
-            return Err(self.error(part.span, message));
-        }
+        let first = short.min(FIRST_SOUGHT);
         let set = |variable, value| Statement {
             kind: StatementKind::Set { variable, value },
             span,
         };
-        // The part that is read ends within the variable.
-        let all = self.hidden_variable(
-            "text",
-            Type::CharArray {
-                size: long + short + 1,
-            },
-        );
+        // The part that is read ends within the variable. Its size is a power of two where numbers that the verifier knows nothing of lead into it.
+        let size = match short > first {
+            true => (long + short + 1).next_power_of_two(),
+            false => long + short + 1,
+        };
+        let all = self.hidden_variable("text", Type::CharArray { size });
         let sought = self.hidden_variable("part", Type::CharArray { size: short + 1 });
         let found = self.hidden_variable("found", Type::I64);
         let at = |id, size, offset: Option<Expr>, access| {
@@ -291,27 +287,74 @@ impl Checker<'_> {
             };
             Box::new(Expr::new(kind, Type::CharArray { size }, span))
         };
-        let place = Expr::new(ExprKind::ElementKey, Type::I64, span);
+        let place = self.hidden_variable("place", Type::I64);
+        let value = |id| Expr::new(ExprKind::Variable(id), Type::I64, span);
+        let key = || Expr::new(ExprKind::ElementKey, Type::I64, span);
         let begins = ExprKind::StringBegins {
-            text: at(all, short + 1, Some(place.clone()), Access::Kernel),
-            with: at(sought, short + 1, None, Access::Context),
-            bytes: short,
+            text: at(all, first + 1, Some(key()), Access::Kernel),
+            with: at(sought, first + 1, None, Access::Context),
+            bytes: first,
         };
-        let here = StatementKind::If {
-            condition: Expr::new(begins, Type::Bool, span),
-            then: vec![
-                set(found, place),
-                Statement {
-                    kind: StatementKind::Break,
-                    span,
-                },
-            ],
-            otherwise: Vec::new(),
+        let when = |condition, then| Statement {
+            kind: StatementKind::If {
+                condition,
+                then,
+                otherwise: Vec::new(),
+            },
+            span,
         };
+        let leave = || Statement {
+            kind: StatementKind::Break,
+            span,
+        };
+        let mut here = vec![set(found, value(place)), leave()];
+        if short > first {
+            let number = |number: u32| constant(number.into(), Type::I64, span);
+            let plus = |left, right| operation(BinaryOp::Add, Type::I64, left, right, span);
+            let within = |offset| operation(BinaryOp::And, Type::I64, offset, number(size - 1), span);
+            let byte = |id, offset| {
+                let address = Expr::new(ExprKind::VariableAddress(id), Type::hexadecimal(8), span);
+                let kind = ExprKind::Load {
+                    address: Box::new(operation(BinaryOp::Add, Type::U64, address, offset, span)),
+                    offset: 0,
+                    size: 1,
+                    signed: false,
+                    access: Access::Kernel,
+                };
+                widened(Expr::new(kind, Type::integer(1, false), span))
+            };
+            let differs = self.hidden_variable("differs", Type::I64);
+            let wanted = self.hidden_variable("wanted", Type::I64);
+            let is = |op, left, right| comparison(op, false, left, right, span);
+            let behind = || plus(number(first), key());
+            let compared = StatementKind::ForEach {
+                over: LoopRange::Times(number(short - first)),
+                body: vec![
+                    set(wanted, byte(sought, behind())),
+                    when(is(CompareOp::Equal, value(wanted), number(0)), vec![leave()]),
+                    when(
+                        is(
+                            CompareOp::NotEqual,
+                            byte(all, within(plus(value(place), behind()))),
+                            value(wanted),
+                        ),
+                        vec![set(differs, number(1)), leave()],
+                    ),
+                ],
+            };
+            // Behind the end of the string that is looked for are zeroes.
+            let is_longer = is(CompareOp::NotEqual, byte(sought, number(first - 1)), number(0));
+            let rest = Statement { kind: compared, span };
+            here = vec![
+                set(differs, number(0)),
+                when(is_longer, vec![rest]),
+                when(is(CompareOp::Equal, value(differs), number(0)), here),
+            ];
+        }
         let times = constant(u64::from(long.max(1)), Type::I64, span);
         let search = StatementKind::ForEach {
             over: LoopRange::Times(times),
-            body: vec![Statement { kind: here, span }],
+            body: vec![set(place, key()), when(Expr::new(begins, Type::Bool, span), here)],
         };
         let none = constant(u64::MAX, Type::I64, span);
         let statements = vec![
@@ -320,7 +363,7 @@ impl Checker<'_> {
             set(found, none),
             Statement { kind: search, span },
         ];
-        let value = Box::new(Expr::new(ExprKind::Variable(found), Type::I64, span));
+        let value = Box::new(value(found));
         Ok(Expr::new(
             ExprKind::Sequence { statements, value },
             Type::I64,

@@ -422,7 +422,7 @@ impl Checker<'_> {
             SizeofOperand::Expr(value) => self.type_of(value)?,
         };
         let number = match &ty {
-            Type::Struct(id) => u64::from(id.0),
+            Type::Struct(id, _) => u64::from(id.0),
             _ => 0,
         };
         let (base, full) = self.spelled_type(&ty);
@@ -462,7 +462,7 @@ impl Checker<'_> {
                     continue;
                 }
             };
-            let Type::Struct(id) = ty else {
+            let Type::Struct(id, _) = ty else {
                 let message = format!("{} has no members", self.describe(&ty));
                 return Err(self.error(member.span, message));
             };

@@ -36,7 +36,7 @@ impl Checker<'_> {
             Type::Memory { max } => Type::Buffer { max: *max },
             Type::Stack { space, max, mode } => held_stack(*space, *max, *mode),
             Type::Array { .. }
-            | Type::Struct(_)
+            | Type::Struct(..)
             | Type::Tuple(_)
             | Type::Named(_)
             | Type::Buffer { .. }
@@ -197,7 +197,7 @@ impl Checker<'_> {
             | Type::HeldStack(_)
             | Type::Array { .. }
             | Type::Named(_)
-            | Type::Struct(_) => Expr::new(ExprKind::ConstantBytes(Vec::new()), ty.clone(), span),
+            | Type::Struct(..) => Expr::new(ExprKind::ConstantBytes(Vec::new()), ty.clone(), span),
             Type::Tuple(tuple) => {
                 let parts = tuple.members.iter().map(|member| self.nothing(&member.ty, span));
                 let parts = parts.collect::<Option<Vec<_>>>()?;

@@ -106,7 +106,7 @@ impl Checker<'_> {
             let outer = std::mem::take(&mut self.found);
             let value = self.event_field(field, span).and_then(|value| {
                 let parts = match (&value.ty, &field.source) {
-                    (Type::Struct(_), Source::Words(_) | Source::Expression(_)) => {
+                    (Type::Struct(..), Source::Words(_) | Source::Expression(_)) => {
                         self.members(&field.name, value, 0)?
                     }
                     _ => vec![(field.name.clone(), value)],
@@ -129,7 +129,7 @@ impl Checker<'_> {
     /// The members of a struct by value: one alone under the struct's own name, several behind it (`size_lo`); what lies in another member (a union's)
     /// is there once.
     fn members(&mut self, name: &str, value: Expr, depth: usize) -> Checked<Vec<(String, Expr)>> {
-        let Type::Struct(id) = value.ty else {
+        let Type::Struct(id, _) = value.ty else {
             return Ok(vec![(name.to_owned(), value)]);
         };
         let btf = self.btf().map(|btf| {
@@ -174,14 +174,14 @@ impl Checker<'_> {
 
     /// A value with its type in the record.
     fn recorded(&mut self, name: String, value: Expr) -> Checked<Recorded> {
-        if matches!(value.ty, Type::Struct(_))
+        if matches!(value.ty, Type::Struct(..))
             && let Ok(mut parts) = self.members(&name, value.clone(), 0)
             && let [(_, only)] = parts.as_mut_slice()
-            && !matches!(only.ty, Type::Struct(_))
+            && !matches!(only.ty, Type::Struct(..))
         {
             return self.recorded(name, only.clone());
         }
-        if self.size_of(&value.ty).is_none_or(|size| size > CAPACITY) && !matches!(value.ty, Type::Struct(_))
+        if self.size_of(&value.ty).is_none_or(|size| size > CAPACITY) && !matches!(value.ty, Type::Struct(..))
         {
             let message = format!("this is larger than a record can be ({CAPACITY} bytes)");
             return Err(self.error(value.span, message));
@@ -315,7 +315,7 @@ impl Checker<'_> {
 
     fn unrecordable(&mut self, value: &Expr) -> Reported {
         let hint = match (&value.ty, &value.kind) {
-            (Type::Struct(_), _) => Some("record its members one by one"),
+            (Type::Struct(..), _) => Some("record its members one by one"),
             (Type::CharArray { size: 0 }, ExprKind::Bytes { .. }) => {
                 Some("its length is not known: str() reads it to its end")
             }

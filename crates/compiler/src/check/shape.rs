@@ -409,7 +409,7 @@ fn own_size(ty: &Type) -> Option<u32> {
         // Their room is chosen where they are kept, or lies elsewhere.
         Type::String { .. }
         | Type::Memory { .. }
-        | Type::Struct(_)
+        | Type::Struct(..)
         | Type::Stack { .. }
         | Type::StackCopy { .. } => return None,
     })

@@ -48,6 +48,10 @@ impl Checker<'_> {
                 size,
                 access,
             };
+            let ty = match access {
+                Access::User => ty.of_process(),
+                Access::Context | Access::Direct | Access::Kernel => ty,
+            };
             return Ok(Expr::new(kind, ty, span));
         }
         let (size, signed) = match &ty {
@@ -66,10 +70,10 @@ impl Checker<'_> {
     }
 
     /// Place and type of the struct that `base` is or points to.
-    fn struct_at(&mut self, base: Expr, name: &Spanned<String>) -> Checked<(MemoryPlace, TypeId)> {
+    fn struct_at(&mut self, base: Expr, name: &Spanned<String>) -> Checked<(MemoryPlace, TypeId, Space)> {
         match (base.ty.clone(), base.kind.clone()) {
             (
-                Type::Struct(id),
+                Type::Struct(id, within),
                 ExprKind::Bytes {
                     address,
                     offset,
@@ -82,7 +86,7 @@ impl Checker<'_> {
                     offset: i64::from(offset),
                     access,
                 };
-                Ok((spot, id))
+                Ok((spot, id, within.0))
             }
             (
                 Type::Pointer(
@@ -94,7 +98,7 @@ impl Checker<'_> {
                 ),
                 _,
             ) if self.btf().is_some_and(|btf| btf.composite(id).is_some()) => {
-                Ok((pointee_place(base, pointer), id))
+                Ok((pointee_place(base, pointer), id, pointer.space))
             }
             // Without the kernel's types it is not known what its own pointers (`curtask`, parameters) point to.
             (Type::Pointer(_), _) if self.btf().is_none() => Err(self.no_btf(base.span, "this member")),
@@ -164,12 +168,16 @@ impl Checker<'_> {
                 self.report(Diagnostic::error(name.span, message).hint(hint))
             });
         }
-        let (mut spot, id) = self.struct_at(base, name)?;
+        let (mut spot, id, pointers) = self.struct_at(base, name)?;
         let place = self.find_member(id, name)?;
         let ty = self.btf_type(place.ty).ok_or_else(|| {
             let what = self.btf().map_or_else(String::new, |btf| btf.render(place.ty));
             self.error(name.span, format!("a member of type \"{what}\" cannot be read"))
         })?;
+        let ty = match pointers {
+            Space::User => ty.of_process(),
+            Space::Kernel => ty,
+        };
         let Some(bits) = place.bits else {
             spot.offset += i64::from(place.offset());
             return self.value_at(spot, ty, span);
@@ -435,7 +443,7 @@ impl Checker<'_> {
     pub(super) fn own_address(&mut self, ty: &Type) -> Pointer {
         let plain = pointer_to(ty, Space::Kernel);
         match ty {
-            Type::Integer { .. } | Type::Pointer(_) | Type::Struct(_) => plain,
+            Type::Integer { .. } | Type::Pointer(_) | Type::Struct(..) => plain,
             _ if !self.globals.infers_types => plain,
             ty => Pointer {
                 to: self.globals.shapes.pointee_of(ty),
@@ -479,7 +487,7 @@ fn may_change(expr: &Expr) -> bool {
 /// The type of a pointer to a value of type `ty`.
 fn pointer_to(ty: &Type, space: Space) -> Pointer {
     let (to, levels) = match ty {
-        Type::Struct(id) => (Pointee::Btf(*id), 0),
+        Type::Struct(id, _) => (Pointee::Btf(*id), 0),
         Type::Integer { size, signed, .. } => (
             Pointee::Integer {
                 size: *size,

@@ -20,7 +20,7 @@ pub(crate) static RETVAL: Builtin = Builtin {
             // As in bpftrace, the return value of a program's function is the register's 64 bits, whatever the debug information says; an address of a struct leads to its members.
             let is_word = match &value.ty {
                 Type::Pointer(pointer) => !matches!(pointer.to, Pointee::Btf(_)) || pointer.levels > 0,
-                Type::Struct(_) | Type::Tuple(_) | Type::Array { .. } => false,
+                Type::Struct(..) | Type::Tuple(_) | Type::Array { .. } => false,
                 _ => matches!(field.source, Source::Register { .. }),
             };
             if !(checker.globals.infers_types && context.space == Space::User && is_word) {

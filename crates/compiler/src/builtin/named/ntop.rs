@@ -35,7 +35,7 @@ pub(crate) static NTOP: Builtin = Builtin {
                 (AF_INET, vec![four])
             }
             (
-                Type::Array { .. } | Type::CharArray { .. } | Type::Struct(_),
+                Type::Array { .. } | Type::CharArray { .. } | Type::Struct(..),
                 ExprKind::Bytes {
                     address: at,
                     offset,

@@ -113,7 +113,7 @@ fn place(checker: &mut Checker<'_>, value: Expr, span: ast::Span) -> Checked<(Ex
     };
     match (&value.ty, value.kind) {
         (
-            Type::Array { .. } | Type::CharArray { .. } | Type::Struct(_) | Type::Tuple(_),
+            Type::Array { .. } | Type::CharArray { .. } | Type::Struct(..) | Type::Tuple(_),
             ExprKind::Bytes {
                 address,
                 offset,

@@ -5,6 +5,9 @@ use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{Expr, ExprKind, Type};
 use crate::check::value::{constant, room};
 
+/// Places in a string that the program goes over by itself: the verifier looks at each, and a helper goes over more.
+const MAX_PLACES: u32 = 1024;
+
 /// The place in the string, or -1.
 pub(super) fn find(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
     let args = usage.positional(checker, 2, 2)?;
@@ -13,6 +16,7 @@ pub(super) fn find(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> 
     };
     let text = checker.string_argument(text)?;
     let part = checker.expression(part)?;
+    let span_of_part = part.span;
     let needle = match part.kind {
         ExprKind::ConstantBytes(mut needle) => {
             let end = needle.iter().position(|byte| *byte == 0);
@@ -31,6 +35,15 @@ pub(super) fn find(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> 
         return Ok(constant(place as u64, Type::I64, usage.span));
     }
     let bytes = room(&text);
+    if bytes > MAX_PLACES {
+        let size = needle.len() as u32;
+        let part = Expr::new(
+            ExprKind::ConstantBytes(needle),
+            Type::String { max: size },
+            span_of_part,
+        );
+        return checker.find_unknown(text, part, usage.span);
+    }
     let kind = ExprKind::StringFind {
         text: Box::new(text),
         needle,

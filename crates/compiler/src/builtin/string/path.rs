@@ -32,7 +32,7 @@ pub(crate) static PATH: Builtin = Builtin {
         };
         // Of a member by value it is wanted where it lies.
         let path = match path.ty {
-            Type::Struct(_) => checker.address_of(path, span)?,
+            Type::Struct(..) => checker.address_of(path, span)?,
             _ => path,
         };
         let serves = checker.context.program.is_tracing();

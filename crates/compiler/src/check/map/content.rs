@@ -204,7 +204,7 @@ pub(super) fn scalar_type(ty: &Type) -> FieldType {
         | Type::Memory { .. }
         | Type::Buffer { .. }
         | Type::Array { .. }
-        | Type::Struct(_)
+        | Type::Struct(..)
         | Type::Tuple(_)
         | Type::Named(_)
         | Type::HeldStack(_)

@@ -28,7 +28,7 @@ pub enum Type {
     /// `count` elements.
     Array { element: Box<Type>, count: u32 },
     /// A struct or union in memory, of the kernel's BTF.
-    Struct(TypeId),
+    Struct(TypeId, PointersWithin),
     /// Several values, one behind the other as C lays out a struct.
     Tuple(Arc<TupleType>),
     /// A number that readers show by name (an error, a signal, a system call, a user); `ExprKind::Tuple` makes it of its parts.
@@ -92,9 +92,42 @@ impl Type {
         natural || matches!(self, Self::Integer { size: 8, .. })
     }
 
+    /// A struct or union whose pointers are the kernel's, as most are.
+    pub(crate) const fn composite(id: TypeId) -> Self {
+        Self::Struct(id, PointersWithin(Space::Kernel))
+    }
+
+    /// The type of the same value in the memory of a process: pointers in it are the process's.
+    pub(crate) fn of_process(self) -> Self {
+        match self {
+            Self::Pointer(pointer) => Self::Pointer(Pointer {
+                trusted: false,
+                space: Space::User,
+                ..pointer
+            }),
+            Self::Struct(id, _) => Self::Struct(id, PointersWithin(Space::User)),
+            Self::Array { element, count } => Self::Array {
+                element: Box::new(element.of_process()),
+                count,
+            },
+            ty => ty,
+        }
+    }
+
     /// Whether arithmetic, comparison and extension treat it as signed.
     pub fn is_signed(&self) -> bool {
         matches!(self, Self::Integer { signed: true, .. })
+    }
+}
+
+/// The address space of the pointers within a struct, but for those whose types name theirs: that of the memory that it was copied from. It makes no
+/// difference between types.
+#[derive(Clone, Copy, Debug)]
+pub struct PointersWithin(pub Space);
+
+impl PartialEq for PointersWithin {
+    fn eq(&self, _: &Self) -> bool {
+        true
     }
 }
 

@@ -42,7 +42,7 @@ impl<'a> Checker<'a> {
                     members: tuple.members.iter().map(&mut member).collect::<Option<_>>()?,
                 }))
             }
-            Type::Struct(id) => self.kept_struct(*id, depth)?,
+            Type::Struct(id, _) => self.kept_struct(*id, depth)?,
             ty => Self::field_type(ty).filter(|ty| !ty.is_variable())?,
         })
     }
@@ -152,7 +152,7 @@ impl<'a> Checker<'a> {
                 max: max.unwrap_or_default(),
                 shown: *shown,
             },
-            Type::CharArray { .. } | Type::Array { .. } | Type::Struct(_) | Type::Tuple(_) => return None,
+            Type::CharArray { .. } | Type::Array { .. } | Type::Struct(..) | Type::Tuple(_) => return None,
             Type::Named(named) => FieldType::Named(named.clone()),
             Type::Buffer { max } => FieldType::Buffer { max: *max },
             Type::HeldStack(stack) => FieldType::HeldStack(*stack),

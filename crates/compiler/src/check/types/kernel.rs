@@ -47,7 +47,7 @@ impl<'a> Checker<'a> {
                     count,
                 })
             }
-            btf::Type::Struct(_) | btf::Type::Union(_) => Some(Type::Struct(btf.resolve(id))),
+            btf::Type::Struct(_) | btf::Type::Union(_) => Some(Type::composite(btf.resolve(id))),
             btf::Type::Enum(e) => {
                 let size = u8::try_from(e.size).ok().filter(|s| matches!(s, 1 | 2 | 4 | 8))?;
                 let signed = e.signed;

@@ -20,7 +20,7 @@ impl<'a> Checker<'a> {
             Type::Named(named) => Some(named.shape().0),
             Type::Buffer { max } => Some(FieldType::Buffer { max: *max }.fixed_size()),
             Type::HeldStack(stack) => Some(stack.size()),
-            Type::Struct(id) => u32::try_from(self.btf()?.size_of(*id)?).ok(),
+            Type::Struct(id, _) => u32::try_from(self.btf()?.size_of(*id)?).ok(),
             Type::Stack { max, .. } => max.checked_mul(8),
             Type::StackCopy { max, .. } => max.unwrap_or_default().checked_add(COPIED_WORDS * 8),
         }
@@ -33,7 +33,7 @@ impl<'a> Checker<'a> {
 
     fn align_at(&mut self, ty: &Type, size: u32, depth: u8) -> u32 {
         match ty {
-            Type::Struct(id) if depth < 8 => {
+            Type::Struct(id, _) if depth < 8 => {
                 let members: Vec<TypeId> = self
                     .btf()
                     .and_then(|btf| btf.composite(*id))

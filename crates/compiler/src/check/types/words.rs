@@ -22,7 +22,7 @@ impl<'a> Checker<'a> {
             Type::String { max } => ("string", format!("string[{}]", max + 1)),
             Type::Memory { max } | Type::Buffer { max } => ("buffer", format!("buffer[{max}]")),
             Type::Array { element, count } => ("array", format!("{}[{count}]", self.spelled_type(element).1)),
-            Type::Struct(_) => ("c_type", self.describe(ty)),
+            Type::Struct(..) => ("c_type", self.describe(ty)),
             Type::Tuple(tuple) if tuple.members.iter().any(|member| !member.name.is_empty()) => {
                 let members = tuple.members.iter();
                 let members =
@@ -58,7 +58,7 @@ impl<'a> Checker<'a> {
             Type::Pointer(pointer) => self.describe_pointer(*pointer),
             Type::CharArray { .. } | Type::String { .. } => "a string".to_owned(),
             Type::Array { element, count } => format!("an array of {count} × {}", self.describe(element)),
-            Type::Struct(id) => self
+            Type::Struct(id, _) => self
                 .btf()
                 .map_or_else(|| "a struct".to_owned(), |btf| btf.render(*id)),
             Type::Tuple(tuple) => {

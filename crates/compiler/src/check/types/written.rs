@@ -194,7 +194,7 @@ impl<'a> Checker<'a> {
                 }));
             }
             Type::Integer { size, signed, .. } => Pointee::Integer { size, signed },
-            Type::Struct(id) => Pointee::Btf(id),
+            Type::Struct(id, _) => Pointee::Btf(id),
             Type::Array { ref element, .. }
                 if self.globals.infers_types && !matches!(**element, Type::Integer { .. }) =>
             {

@@ -213,6 +213,10 @@ impl Lower<'_> {
 
     /// Reads `size` bytes into a frame object; they become zero where the memory cannot be read.
     pub(super) fn probe_read(&mut self, access: Access, slot: Slot, size: u32, address: Vreg, offset: i32) {
+        // An array at the end of a struct may have no elements (`[0]`), and no room.
+        if size == 0 {
+            return;
+        }
         let to = self.b.slot_address(slot, 0);
         let from = self.b.add(address, offset);
         let helper = self.reader(access);
