@@ -42,5 +42,5 @@ pub mod language {
     pub use kestrel_compiler::lang::diag::{
         Diagnostic, Style, nearest, position, render, render_as_bpftrace,
     };
-    pub use kestrel_compiler::lang::{config, expand, format, number_of};
+    pub use kestrel_compiler::lang::{config, expand, format, library, number_of};
 }

@@ -1,6 +1,7 @@
 //! Memory that the expressions of a handler read, other than the program's own.
 
 use kestrel_compiler::check::tree::{Access, CheckedProbe, Expr, ExprKind};
+use kestrel_compiler::lang::library::THREAD_NAMES;
 use kestrel_trace::layout::Space;
 
 /// Whether a handler reads memory that is not its own.
@@ -41,9 +42,10 @@ pub(crate) fn read(expr: &Expr) -> Option<Read<'_>> {
     (!is_own(address)).then_some(Read { address, space, what })
 }
 
-/// Whether an address is of memory that the program itself has: its event, its variables, its maps.
+/// Whether an address is of memory that the program itself has: its event, its variables, its maps, names of threads.
 pub(crate) fn is_own(address: &Expr) -> bool {
     match &address.kind {
+        ExprKind::Constant(address) => *address == THREAD_NAMES,
         ExprKind::ContextPointer
         | ExprKind::ElementKey
         | ExprKind::ElementValue

@@ -53,6 +53,32 @@ pub fn refused<'a>(handler: &'a CheckedProbe, event: Option<&'a EventClass>, hel
     found.found
 }
 
+/// Refusals of words about the thread that runs, in a handler of an interval: between two records nothing is known to run. (At `begin` and `end` the command
+/// itself runs, as live.)
+pub fn of_no_thread(handler: &CheckedProbe) -> Vec<Diagnostic> {
+    let mut found = Refusals {
+        event: None,
+        own: None,
+        held: Held::default(),
+        found: Vec::new(),
+    };
+    for expr in handler.expressions() {
+        match &expr.kind {
+            ExprKind::Comm => found.missing(expr.span, "comm", "comm"),
+            ExprKind::Binary { op, left, .. } => {
+                if let ExprKind::Intrinsic(intrinsic) = &left.kind
+                    && intrinsic.is_identity()
+                {
+                    let word = if *op == BinaryOp::ShiftRight { "pid" } else { "tid" };
+                    found.missing(expr.span, word, word);
+                }
+            }
+            _ => {}
+        }
+    }
+    found.found
+}
+
 /// Clocks that records have no time of.
 const CLOCKS: &[Helper] = &[
     helper::KTIME_GET_BOOT_NS,
@@ -255,6 +281,11 @@ impl Refusals<'_> {
                 {
                     self.word(span, if *op == BinaryOp::ShiftRight { "gid" } else { "uid" });
                 }
+            }
+            ExprKind::Intrinsic(Intrinsic::Helper { helper, .. })
+                if *helper == helper::GET_SMP_PROCESSOR_ID && self.event.is_none() =>
+            {
+                self.missing(span, "cpu", "cpu");
             }
             ExprKind::Intrinsic(Intrinsic::Helper { helper, .. })
                 if !ALWAYS.contains(helper) && *helper != helper::GET_CURRENT_UID_GID =>

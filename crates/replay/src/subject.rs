@@ -14,6 +14,8 @@ pub struct Subject<'a> {
     pub time_ns: u64,
     /// Names of threads at that time.
     pub processes: &'a Processes,
+    /// The process that runs the program, for the events of the program itself.
+    own: u32,
 }
 
 /// The name of the task that runs where no event has one.
@@ -26,15 +28,17 @@ impl<'a> Subject<'a> {
             record: Some(record),
             time_ns: record.time_ns,
             processes,
+            own: 0,
         }
     }
 
-    /// A moment of the program's own.
-    pub fn at(time_ns: u64, processes: &'a Processes) -> Self {
+    /// A moment of the program's own, in the process of this number.
+    pub fn at(time_ns: u64, processes: &'a Processes, own: u32) -> Self {
         Self {
             record: None,
             time_ns,
             processes,
+            own,
         }
     }
 
@@ -42,15 +46,15 @@ impl<'a> Subject<'a> {
         self.record.map_or(0, |record| record.cpu)
     }
 
-    /// The process; 0 at moments of the program's own.
+    /// The process; at moments of the program's own the one that runs it.
     pub(crate) fn pid(&self) -> u32 {
-        self.record.map_or(0, |record| record.pid)
+        self.record.map_or(self.own, |record| record.pid)
     }
 
     /// Process and thread as the kernel's helper gives them.
     pub(crate) fn pid_tgid(&self) -> u64 {
-        self.record
-            .map_or(0, |record| u64::from(record.pid) << 32 | u64::from(record.tid))
+        let tid = self.record.map_or(self.own, |record| record.tid);
+        u64::from(self.pid()) << 32 | u64::from(tid)
     }
 
     /// The thread's name: the idle task of a CPU has the kernel's for it. At most 15 bytes.
@@ -71,6 +75,13 @@ impl<'a> Subject<'a> {
                 .as_bytes()),
         }
         comm
+    }
+
+    /// The name of another thread, by its number. The idle tasks, which are one for each CPU, have none by theirs.
+    pub(crate) fn name_of(&self, thread: u32) -> Option<&'a str> {
+        (thread != 0)
+            .then(|| self.processes.name(thread, thread))
+            .flatten()
     }
 
     /// The number that the record has in a field; 0 where there is no such field.

@@ -180,6 +180,12 @@ impl Symbols {
         Arc::make_mut(&mut self.user)
     }
 
+    /// The address of the first symbol of this name.
+    pub fn address_of(&self, name: &str) -> Option<u64> {
+        let named = |entry: &&Entry| self.resolved(entry, entry.address).name == name;
+        self.entries.iter().find(named).map(|entry| entry.address)
+    }
+
     /// Number of symbols of the kernel.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -380,3 +380,120 @@ fn random_programs_say_the_same_live_and_later() {
     assert_eq!(compared.programs, 20);
     assert!(compared.maps > 20 && compared.lines > 1000, "{compared:?}");
 }
+
+/// `comm(PID)` is answered by the names that the recording has, where programs on a kernel read its memory.
+#[test]
+fn other_threads_have_the_names_that_the_recording_knows() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let record = [
+        "record",
+        "-q",
+        "-o",
+        "t",
+        "-e",
+        "sched:sched_switch,syscalls:sys_enter_openat",
+    ];
+    let command = ["--", "sh", "-c", "cat /proc/version; sleep 0.01"];
+    place.run(&[&record[..], &command].concat()).succeeds();
+    let program = r#"sched:sched_switch /args.prev_pid != 0/ { @[comm(args.prev_pid) == comm] = count(); }
+        syscalls:sys_enter_openat /comm(tid) == comm && comm(pid) == str("cat")/ { @cat = count(); @size = sizeof(comm(tid)); }
+        end { print((comm(0), comm(99999999), comm(-1))); }"#;
+    let run = place
+        .run(&["run", "-q", "-e", program, "--trace", "t"])
+        .succeeds();
+    assert!(run.out.starts_with("(N/A, N/A, N/A)\n"), "{}", run.out);
+    for there in ["@[true]: ", "@cat: ", "@size: 16"] {
+        assert!(run.out.contains(there), "{there}: {}", run.out);
+    }
+    assert!(!run.out.contains("@[false]"), "{}", run.out);
+    assert!(run.err.contains("No such process (pid=99999999)"), "{}", run.err);
+}
+
+/// At `begin` and `end` the command itself runs; at an interval nothing is known to.
+#[test]
+fn the_thread_of_the_programs_own_events() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    recorded(&place);
+    let own =
+        "begin { @ = pid == tid && pid > 0; printf(\"%s\\n\", comm); } end { @end = pid == tid && pid > 0 }";
+    let run = place.run(&["run", "-q", "-e", own, "--trace", "t"]).succeeds();
+    assert_eq!(run.out, "kestrel\n\n\n@: true\n@end: true\n");
+    for (event, word) in [
+        ("begin", "cpu"),
+        ("interval:ms:1", "pid"),
+        ("interval:ms:1", "tid"),
+        ("interval:ms:1", "comm"),
+        ("interval:ms:1", "cpu"),
+    ] {
+        let program = format!("{event} {{ print({word}) }}");
+        let why = format!("{word} is known of recorded events only");
+        place
+            .run(&["report", "-e", &program, "t"])
+            .fails(2, &["-e:1:", &why]);
+    }
+}
+
+/// `kaddr()` is the address that the recording has for a symbol; of others the refusal speaks of the recording.
+#[test]
+fn symbols_of_the_kernel_are_those_of_the_recording() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let record = [
+        "record",
+        "-q",
+        "-o",
+        "t",
+        "-e",
+        "sched:sched_switch { record(args, kstack) }",
+    ];
+    place
+        .run(&[&record[..], &["--", "sleep", "0.01"]].concat())
+        .succeeds();
+    let program = "sched:sched_switch { @[ksym(kaddr(\"__schedule\"))] = count(); }";
+    let run = place.run(&["report", "-e", program, "t"]).succeeds();
+    assert!(run.out.starts_with("@[__schedule]: "), "{}", run.out);
+    let other = "begin { print(kaddr(\"no_symbol_of_this_recording\")) }";
+    let why = "the address of no_symbol_of_this_recording is not known of this recording";
+    place.run(&["report", "-e", other, "t"]).fails(2, &[why]);
+}
+
+/// Alternatives of which this kernel has none are advised to nobody.
+#[test]
+fn events_that_this_kernel_does_not_have_are_said_to_be_none() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    recorded(&place);
+    let program = "config = { missing_probes = ignore } tracepoint:sched:no_such_event, tracepoint:sched:nor_this { @ = count() }";
+    let run = place.run(&["run", "-e", program, "--trace", "t"]);
+    run.fails(
+        2,
+        &["no_such_event was not recorded", "this kernel has none of them"],
+    );
+    assert!(!run.err.contains("record it"), "{}", run.err);
+}
+
+/// A recording of the tracepoints of all calls alone, of this kernel: arguments have their names, and those of which no memory was recorded their addresses.
+#[test]
+fn arguments_of_calls_are_shown_without_the_recorders_list_of_calls() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let record = [
+        "record",
+        "-q",
+        "-o",
+        "t",
+        "-e",
+        "raw_syscalls:sys_enter,raw_syscalls:sys_exit",
+    ];
+    place
+        .run(&[&record[..], &["--", "cat", "/dev/null"]].concat())
+        .succeeds();
+    let lines = place
+        .run(&["print", "--syscalls=openat,close", "t"])
+        .succeeds()
+        .out;
+    assert!(lines.contains("close(fd: 3) = 0"), "{lines}");
+    assert!(lines.contains("openat(dfd: AT_FDCWD, filename: 0x"), "{lines}");
+}

@@ -72,6 +72,8 @@ pub struct Globals {
     pub max_strlen: Option<u32>,
     /// Addresses of symbols of the kernel, by their names: of those that were asked for before ([`Shapes::symbols`]).
     pub addresses: BTreeMap<String, u64>,
+    /// Whether the program is for a recording: symbols are those that it keeps, and not all of its kernel's.
+    pub is_recorded: bool,
     /// Places of symbols of programs, by events and names ([`Shapes::user_symbols`]).
     pub user_places: BTreeMap<(String, String), UserPlace>,
     /// Numbers of control groups, by the paths that were asked for.

@@ -115,7 +115,8 @@ mod tests {
                     let fields = ["number", "address"].map(|name| (name.to_owned(), word()));
                     (name == "tracepoint:a:b").then(|| Layout::new(fields))
                 },
-                has: &|spec| !text_of(spec).ends_with("elsewhere"),
+                has: &|spec| Some(!text_of(spec).ends_with("elsewhere")),
+                address: &|_| None,
             },
             (0, 0),
         );

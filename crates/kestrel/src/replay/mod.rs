@@ -153,7 +153,12 @@ impl Replaying {
             &plan::RecordedKernel {
                 types,
                 tracepoint: &|name| needs::tracepoint(kernel?, name),
-                has: &|spec| kernel.is_some_and(|kernel| kernel.resolve(spec, Via::Auto).is_ok()),
+                has: &|spec| match kernel?.resolve(spec, Via::Auto) {
+                    Ok(_) => Some(true),
+                    Err(Error::NoSuchEvent { .. } | Error::Unsupported { .. }) => Some(false),
+                    Err(_) => None,
+                },
+                address: &|name| trace.symbols.address_of(name),
             },
             (begin_ns, offset),
         )?;
@@ -356,7 +361,7 @@ impl Replaying {
     /// Runs handlers of the program's own events, now.
     fn run_handlers(&mut self, handlers: &[HandlerId], perform: &mut Perform) -> Result<()> {
         for &handler in handlers {
-            let subject = Subject::at(self.now_ns, &self.processes);
+            let subject = Subject::at(self.now_ns, &self.processes, std::process::id());
             let written = self.replay.run(handler, &subject);
             if let Some(written) = written.map_err(|error| Failed::from(error).0)? {
                 performed(&mut self.replay, &written, self.now_ns, perform, &mut self.exit)?;

@@ -3,7 +3,7 @@
 use super::advice::{advise, advise_together, together, with_word, words_to_record};
 use super::arguments;
 use super::calls::{CallEvent, Calls};
-use super::events::{Found, Trigger, is_name, is_tracepoint, kind_of, record_it, trigger, wrong};
+use super::events::{Found, RECORD_IT, Trigger, is_name, is_tracepoint, kind_of, record_it, trigger, wrong};
 use crate::plan::{ProgramText, declared_maps, globals_of, whole_name};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::catalog::text_of;
@@ -21,12 +21,12 @@ use kestrel_compiler::lang::walk::Node;
 use kestrel_replay::call::Side;
 use kestrel_replay::event;
 use kestrel_replay::reads::reads_memory;
-use kestrel_replay::refusal::{advice, refused};
+use kestrel_replay::refusal::{advice, of_no_thread, refused};
 use kestrel_replay::{HandlerId, Held, Replay, unaddressed};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A handler of a program at one event, checked.
@@ -51,8 +51,10 @@ pub(super) struct RecordedKernel<'k> {
     pub(super) types: Option<Arc<Btf>>,
     /// The layout of a tracepoint.
     pub(super) tracepoint: &'k dyn Fn(&str) -> Option<Layout>,
-    /// Whether an event can be recorded.
-    pub(super) has: &'k dyn Fn(&EventSpec) -> bool,
+    /// Whether an event can be recorded; `None` where that is not known.
+    pub(super) has: &'k dyn Fn(&EventSpec) -> Option<bool>,
+    /// The address of a symbol.
+    pub(super) address: &'k dyn Fn(&str) -> Option<u64>,
 }
 
 impl RecordedKernel<'_> {
@@ -61,7 +63,8 @@ impl RecordedKernel<'_> {
     pub(super) const UNKNOWN: Self = Self {
         types: None,
         tracepoint: &|_| None,
-        has: &|_| false,
+        has: &|_| None,
+        address: &|_| None,
     };
 }
 
@@ -83,6 +86,9 @@ const NCPUS: &str = "ncpus";
 /// What must be there where all events may be missing.
 const ALTERNATIVES: &str =
     "the program goes without those that its kernel or files do not have, but not without all";
+
+/// Why there is no line that records one of them.
+const NONE_HERE: &str = "this kernel has none of them: no recording that is made here answers this program";
 
 /// Where a probe uses `ncpus`.
 fn ncpus(probe: &Probe) -> Option<Span> {
@@ -135,7 +141,11 @@ pub(super) fn plan(
             types: types.clone(),
             kernel,
             fields: asked_fields(&program.text),
-            globals: globals_of(program, &shapes, globals)?,
+            globals: Globals {
+                addresses: addresses(&shapes, kernel),
+                is_recorded: true,
+                ..globals_of(program, &shapes, globals)?
+            },
             checked: Vec::new(),
             warnings: program.warnings.clone(),
             wrong: Vec::new(),
@@ -153,6 +163,14 @@ pub(super) fn plan(
         event: program.name.clone(),
         why: "what its maps hold is not found after many rounds".to_owned(),
     })
+}
+
+/// The addresses of the symbols that a program has asked for.
+fn addresses(shapes: &Shapes, kernel: &RecordedKernel<'_>) -> BTreeMap<String, u64> {
+    let wanted = shapes.symbols.iter();
+    wanted
+        .filter_map(|name| Some((name.clone(), (kernel.address)(name)?)))
+        .collect()
 }
 
 /// One round of checking all handlers.
@@ -381,7 +399,10 @@ impl<'e> Round<'e> {
             RunEvent::Calls(calls) => Some(&calls.class),
             _ => None,
         };
-        let refused = refused(&handler, event, self.held);
+        let mut refused = refused(&handler, event, self.held);
+        if let RunEvent::Every(_) = &at {
+            refused.extend(of_no_thread(&handler));
+        }
         if !refused.is_empty() {
             return Err(refused);
         }
@@ -426,11 +447,26 @@ impl<'e> Round<'e> {
         if self.wrong.is_empty() && !self.checked.iter().any(is_answered) && !self.left_out.is_empty() {
             // Of alternatives that may be missing, some must be there: the answer would be that nothing happened.
             let mut missing = std::mem::take(&mut self.left_out);
+            let has: Vec<_> = self
+                .named
+                .iter()
+                .map(|(spec, _)| (self.kernel.has)(spec))
+                .collect();
+            let named = || self.named.iter().zip(&has);
+            // What this kernel does not have is recorded on no line.
+            for ((_, absent), _) in named().filter(|(_, has)| **has == Some(false)) {
+                for one in missing.iter_mut().filter(|one| *one == absent) {
+                    one.hints.retain(|hint| !hint.starts_with(RECORD_IT));
+                }
+            }
             if let Some(last) = missing.last_mut() {
                 last.hints.push(ALTERNATIVES.to_owned());
-                let here = self.named.iter().filter(|(spec, _)| (self.kernel.has)(spec));
-                if let Some((line, 1..)) = together(here.map(|(_, missing)| missing)) {
+                let here = named().filter(|(_, has)| **has == Some(true));
+                let here = here.map(|((_, missing), _)| missing);
+                if let Some((line, 1..)) = together(here) {
                     last.hints.push(format!("record those that are here: {line}"));
+                } else if !has.is_empty() && has.iter().all(|has| *has == Some(false)) {
+                    last.hints.push(NONE_HERE.to_owned());
                 }
             }
             return Err(wrong(text, missing));

@@ -9,6 +9,7 @@ use crate::remembering::Found;
 use crate::subject::Subject;
 use crate::table;
 use kestrel_bpf::helper::{self, Helper};
+use kestrel_compiler::lang::library::thread_named_at;
 use kestrel_trace::layout::Space;
 
 const EFAULT: i64 = -14;
@@ -164,6 +165,9 @@ fn read_text(
     if size == 0 {
         return Ok(0);
     }
+    if let Some(thread) = thread_named_at(from) {
+        return name_of_thread(m, thread, (to, size), subject);
+    }
     if there.is_empty() && m.memory.is_own(from) {
         m.memory.bytes_mut(to, size)?.fill(0);
         return Ok(EFAULT.cast_unsigned());
@@ -175,6 +179,18 @@ fn read_text(
     let length = end.unwrap_or((size - 1).min(there.len()));
     m.memory.copy(from, to, length)?;
     m.memory.store(to + length as u64, [0])?;
+    Ok(length as u64 + 1)
+}
+
+/// The name that the recording knows for a thread: empty where it knows none.
+fn name_of_thread(m: &mut Machine, thread: u32, (to, size): (u64, usize), subject: &Subject<'_>) -> Answer {
+    let place = m.memory.bytes_mut(to, size)?;
+    place.fill(0);
+    let name = subject.name_of(thread).unwrap_or_default().as_bytes();
+    let length = name.len().min(size - 1);
+    for (to, byte) in place.iter_mut().zip(name.iter().take(length)) {
+        *to = *byte;
+    }
     Ok(length as u64 + 1)
 }
 

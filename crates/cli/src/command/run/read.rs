@@ -9,6 +9,7 @@ use kestrel::kernel::Host;
 use kestrel::language::Diagnostic;
 use kestrel::language::config::{Config, MissingProbes};
 use kestrel::language::expand::Inputs;
+use kestrel::language::library::{RECORDED_TEXTS, TEXTS};
 use kestrel::plan::ProgramText;
 use std::io::Read;
 use std::path::Path;
@@ -29,8 +30,11 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
         command.unwrap_or(0),
         command.is_some()
     );
-    let library: Vec<(&str, &str)> = Inputs::default()
-        .library
+    let library = match options.trace {
+        Some(_) => RECORDED_TEXTS,
+        None => TEXTS,
+    };
+    let library: Vec<(&str, &str)> = library
         .iter()
         .copied()
         .chain([("<command>", own.as_str())])

@@ -3,6 +3,7 @@
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::ExprKind;
 use crate::lang::ast::{self, Span};
+use crate::lang::diag::Diagnostic;
 
 impl Checker<'_> {
     /// The address of a symbol of the kernel. One that is not known yet is noted, to be looked for before the program is checked again.
@@ -10,9 +11,15 @@ impl Checker<'_> {
         if let Some(address) = self.globals.addresses.get(name) {
             return Ok(*address);
         }
-        let message = format!("Failed to resolve kernel symbol: {name}");
         self.globals.shapes.symbols.insert(name.to_owned());
-        Err(self.error(span, message))
+        Err(match self.globals.is_recorded {
+            false => self.error(span, format!("Failed to resolve kernel symbol: {name}")),
+            true => {
+                let message = format!("the address of {name} is not known of this recording");
+                let hint = "a recording has the symbols of its stacks and of the addresses in its records";
+                self.report(Diagnostic::error(span, message).hint(hint))
+            }
+        })
     }
 }
 

@@ -271,6 +271,11 @@ impl Intrinsic {
         )
     }
 
+    /// Whether these are the numbers of the process and the thread that run.
+    pub fn is_identity(&self) -> bool {
+        *self == Self::Identity || *self == Self::fixed(helper::GET_CURRENT_PID_TGID)
+    }
+
     /// A helper whose result is the same during one run of a program.
     pub const fn fixed(helper: Helper) -> Self {
         Self::Helper { helper, fixed: true }
