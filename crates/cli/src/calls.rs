@@ -5,13 +5,15 @@ use crate::exit::{Exit, Failure};
 use crate::selection::Selection;
 use clap::Args;
 use kestrel::arch;
+use kestrel::catalog::tracepoint::call_arguments;
 use kestrel::catalog::{Catalog, Glob, find_kind};
 use kestrel::kernel::Host;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel::syscalls::{Calls, Detail, open_files};
-use kestrel_trace::calls::{Kept, RAW_ENTER, RAW_EXIT, Reader, Signature, Signatures};
+use kestrel_trace::calls::{RAW_ENTER, RAW_EXIT, Reader, Signature, Signatures};
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::export::{self, Layout, Shown, Style};
+use kestrel_trace::info::TraceInfo;
 use kestrel_trace::syscall::{Set, SignalSet, usual_name};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -158,7 +160,10 @@ pub(crate) fn of_recording(
         return Err(failure.hint("`kestrel record --syscalls -- COMMAND` records them; `kestrel trace --syscalls -- COMMAND` shows them at once"));
     }
     let kept = trace.calls.as_ref();
-    let signatures = kept.map_or_else(by_numbers, Kept::signatures);
+    let signatures = match kept {
+        Some(kept) => kept.signatures(),
+        None => of_kernel(trace.reader.info()).unwrap_or_else(by_numbers),
+    };
     let sets = kept.map(|kept| kept.set.as_str()).into_iter().chain(set);
     let mut shown = Shown::of(sets.map(Set::parse));
     shown.before_exec = kept.and_then(|kept| kept.command);
@@ -209,12 +214,26 @@ fn check(set: &Set, signatures: &Signatures) -> Result<(), Failure> {
     }
 }
 
+/// The calls of the running kernel, with their arguments, where it is the recorded one.
+fn of_kernel(info: &TraceInfo) -> Option<Signatures> {
+    let host = Host::default();
+    let release = host.read("/proc/sys/kernel/osrelease").ok()?;
+    if release.trim() != info.kernel_release || info.machine != arch::current().name {
+        return None;
+    }
+    let mut signatures = Signatures::default();
+    for (number, signature) in call_arguments::signatures(&Catalog::new(host)).ok()? {
+        signatures.insert(number.into(), signature);
+    }
+    Some(signatures)
+}
+
 /// The calls of this architecture by their numbers, as far as names.
 fn by_numbers() -> Signatures {
     let mut signatures = Signatures::default();
     for number in 0..=arch::HIGHEST_SYSCALL {
         if let Some(name) = (arch::current().syscall_name)(number) {
-            signatures.insert(u64::from(number), Signature::new(name, []));
+            signatures.insert(u64::from(number), Signature::name_only(name));
         }
     }
     signatures

@@ -70,6 +70,9 @@ fn write(call: &Call, files: &Descriptors, out: &mut String) {
 }
 
 fn arguments(call: &Call, files: &Descriptors, out: &mut String) {
+    if call.signature.is_name_only {
+        out.push('…');
+    }
     for (index, argument) in call.arguments().enumerate() {
         if index > 0 {
             out.push_str(", ");

@@ -56,6 +56,8 @@ pub struct Signature {
     pub abi: Abi,
     /// Parameters in order.
     pub parameters: Vec<Parameter>,
+    /// Whether nothing but the name is known: the call may have parameters.
+    pub is_name_only: bool,
 }
 
 /// The calls of a kernel by their numbers.
@@ -68,6 +70,14 @@ impl Signature {
     /// A call with arguments of these names and types.
     pub fn new(call: &str, arguments: impl IntoIterator<Item = (String, FieldType)>) -> Self {
         Self::of_abi(Abi::Native, call, arguments)
+    }
+
+    /// A call of which only the name is known.
+    pub fn name_only(call: &str) -> Self {
+        Self {
+            is_name_only: true,
+            ..Self::new(call, [])
+        }
     }
 
     /// The signature of a call of one of the kernel's interfaces.
@@ -90,6 +100,7 @@ impl Signature {
             call: call.to_owned(),
             abi,
             parameters: parameters.collect(),
+            is_name_only: false,
         }
     }
 
