@@ -488,6 +488,27 @@ fn stacks_are_the_same_alone_beside_others_and_recorded() {
     );
 }
 
+/// Tracepoints of a class (`DECLARE_EVENT_CLASS`) share a function that calls their programs and bears the class's name: some kernels have it in the stack.
+#[test]
+fn stacks_of_a_class_of_tracepoints_begin_at_the_tracepoint() {
+    let program = "tracepoint:sched:sched_process_exit { @[kstack(3)] = count() } tracepoint:sched:sched_waking { @[kstack(3)] = count() }";
+    let run = kestrel(&["run", "-e", program, "-c", "cat /proc/version"]).success();
+    let stacks = stacks_in(&run);
+    let innermost: BTreeSet<&str> = stacks
+        .iter()
+        .filter_map(|stack| stack.first())
+        .map(|frame| frame.split('+').next().unwrap_or_default())
+        .collect();
+    assert!(
+        innermost.contains("do_exit") && innermost.contains("try_to_wake_up"),
+        "{stacks:?}"
+    );
+    assert!(
+        !innermost.iter().any(|frame| frame.starts_with("__")),
+        "{stacks:?}"
+    );
+}
+
 /// Handlers of a function run in source order, also where lists and patterns overlap without being the same, whatever order the kernel runs its programs in.
 #[test]
 fn overlapping_probes_keep_their_source_order() {

@@ -12,6 +12,7 @@ use kestrel_compiler::program::IS_RETURN;
 use kestrel_kernel::Host;
 use kestrel_kernel::index::{self, Traceable};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
+use kestrel_kernel::kcore::Kcore;
 use kestrel_kernel::preemption::{Count, Preemption};
 use kestrel_kernel::privilege::{Capability, Privilege};
 use kestrel_kernel::tracefs::Tracefs;
@@ -21,6 +22,9 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Where `struct bpf_raw_event_map` has `bpf_func`, behind the tracepoint's address.
+const BPF_FUNC: u64 = 8;
 
 /// Facts about one kernel.
 #[derive(Debug)]
@@ -37,6 +41,8 @@ pub struct Facts {
     preempt_count: OnceCell<Option<PreemptCount>>,
     /// Whether handlers keep stacks of the kernel.
     keeps_stacks: Cell<bool>,
+    /// The kernel's memory, where it shows it.
+    memory: OnceCell<Option<Kcore>>,
     executables: Executables,
     script: Option<ScriptView>,
     /// The program of its command.
@@ -66,6 +72,7 @@ impl Facts {
             preemption: OnceCell::new(),
             preempt_count: OnceCell::new(),
             keeps_stacks: Cell::new(false),
+            memory: OnceCell::new(),
             executables: Executables::default(),
             script: None,
             command_file: None,
@@ -303,10 +310,31 @@ impl Facts {
                 .address;
             Some(start..symbols.next_address(start)?)
         };
+        let of_class = || {
+            let start = self.call_of_class(symbols, tracepoint)?;
+            Some(start..symbols.next_address(start)?)
+        };
         Dispatchers {
-            call: code("__bpf_trace_"),
+            call: code("__bpf_trace_").or_else(of_class),
             iterate: code("__traceiter_"),
         }
+    }
+
+    /// The function that calls the program of a tracepoint that is one of a class (`DECLARE_EVENT_CLASS`): it bears the class's name
+    /// (`__bpf_trace_sched_wakeup_template`), which no list has; the kernel's row of the tracepoint has its address.
+    fn call_of_class(&self, symbols: &Kallsyms, tracepoint: &str) -> Option<u64> {
+        let mut rows = symbols.named(&format!("__bpf_trace_tp_map_{tracepoint}"));
+        let row = rows.find(|symbol| symbol.address != 0)?.address;
+        let memory = self.memory.get_or_init(|| Kcore::open(&self.host).ok());
+        let mut address = [0; 8];
+        memory
+            .as_ref()?
+            .read(row.checked_add(BPF_FUNC)?, &mut address)
+            .ok()?;
+        let address = u64::from_le_bytes(address);
+        let mut own = symbols.at_exactly(address);
+        own.any(|symbol| symbol.is_text() && symbol.name.starts_with("__bpf_trace_"))
+            .then_some(address)
     }
 
     /// Features of this kernel for generated code of a program kind.
