@@ -1,5 +1,7 @@
 //! Rows of cells as aligned columns of text: the one printer of tables.
 
+use kestrel_trace::print::columns;
+
 /// The alignment and width of a column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Column {
@@ -69,7 +71,7 @@ impl Columns {
             // Spaces are written when a cell follows them.
             let mut spaces = 0;
             for ((cell, width), column) in row.cells.iter().zip(&widths).zip(&self.columns) {
-                let free = width.saturating_sub(cell.chars().count());
+                let free = width.saturating_sub(columns(cell));
                 let (before, after) = match column {
                     Column::Left | Column::LeftOf(_) => (0, free),
                     Column::Right | Column::RightOf(_) => (free, 0),
@@ -92,7 +94,7 @@ impl Columns {
         match self.columns[column] {
             Column::LeftOf(width) | Column::RightOf(width) => width,
             Column::Left | Column::Right => {
-                let cells = self.rows.iter().map(|row| row.cells[column].chars().count());
+                let cells = self.rows.iter().map(|row| columns(&row.cells[column]));
                 cells.max().unwrap_or(0)
             }
         }
@@ -116,5 +118,9 @@ mod tests {
             "  name     count  mode  per\n* ä            1  open    1\n    below\n  longer  12,345  frozen   12\n               2\n"
         );
         assert_eq!(Columns::new([Column::Left]).text(), "");
+        let mut wide = Columns::new([Column::Left, Column::Right]);
+        wide.row("", ["日本", "1"].map(str::to_owned));
+        wide.row("", ["e\u{301}", "1"].map(str::to_owned));
+        assert_eq!(wide.text(), "日本  1\ne\u{301}     1\n");
     }
 }

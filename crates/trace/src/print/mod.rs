@@ -1,5 +1,6 @@
 //! Writes values, numbers, names and times as text, so that they look alike wherever text is shown.
 
+mod columns;
 pub mod escape;
 pub(crate) mod format;
 mod json;
@@ -13,6 +14,7 @@ pub(crate) mod socket;
 mod stack;
 mod text;
 
+pub use columns::{clipped, columns, fill};
 pub use escape::shown;
 pub use format::OwnFormat;
 pub use json::{JsonStyle, json};

@@ -2,7 +2,7 @@
 
 use super::Report;
 use crate::analyze::{Count, Histogram};
-use crate::print::{counted, duration, shown, thousands};
+use crate::print::{clipped, columns, counted, duration, fill, shown, thousands};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Rows of each table; what is beyond is summed up in one row.
@@ -109,7 +109,7 @@ impl Page {
             self.line(&begin);
         }
         if !report.command.is_empty() {
-            let command = self.paint(Ink::Quiet, &clip(&shown(&report.command), self.width));
+            let command = self.paint(Ink::Quiet, &clipped(&shown(&report.command), self.width));
             self.line(&command);
         }
     }
@@ -129,7 +129,7 @@ impl Page {
         let mut rows = cut(rows);
         rows.iter_mut()
             .for_each(|row| row.name = shown(&row.name).into_owned());
-        let names = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+        let names = rows.iter().map(|row| columns(&row.name)).max().unwrap_or(0);
         let names = names.clamp(12, self.width / 2);
         let numbers = rows
             .iter()
@@ -144,10 +144,11 @@ impl Page {
             let blanks = " ".repeat(bars - filled.chars().count());
             let filled = self.paint(Ink::Bar, &filled);
             let name = clip_name(&row.name, names);
+            let gap = fill(&name, names);
             let number = thousands(row.count);
             let share = share(row.count, total);
             self.line(&format!(
-                "  {name:<names$}  {filled}{blanks}  {number:>numbers$}  {share:>7}"
+                "  {name}{gap}  {filled}{blanks}  {number:>numbers$}  {share:>7}"
             ));
         }
     }
@@ -276,20 +277,12 @@ fn share(count: u64, total: u64) -> String {
 }
 
 /// A name with its path's folders left out where it is too long: their end distinguishes events of a program.
-fn clip_name(name: &str, columns: usize) -> String {
+fn clip_name(name: &str, width: usize) -> String {
     let folders = name.find('/').zip(name.rfind('/'));
-    match folders.filter(|(first, last)| first < last && name.chars().count() > columns) {
-        Some((first, last)) => clip(&format!("{}…{}", &name[..first], &name[last..]), columns),
-        None => clip(name, columns),
+    match folders.filter(|(first, last)| first < last && columns(name) > width) {
+        Some((first, last)) => clipped(&format!("{}…{}", &name[..first], &name[last..]), width),
+        None => clipped(name, width),
     }
-}
-
-fn clip(text: &str, columns: usize) -> String {
-    if text.chars().count() <= columns {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(columns.saturating_sub(1)).collect();
-    kept + "…"
 }
 
 #[cfg(test)]

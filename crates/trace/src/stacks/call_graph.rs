@@ -3,7 +3,7 @@
 use super::frame::Frame;
 use super::tree::{CallTree, ROOT};
 use super::weight::Unit;
-use crate::print::{shown, thousands};
+use crate::print::{columns, fill, shown, thousands};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -154,8 +154,8 @@ impl CallGraph {
                 .unwrap_or(0)
                 .max(least)
         };
-        let command = width(7, &|(command, _)| shown(&command.name).chars().count());
-        let binary = width(13, &|(_, frame)| shown(&frame.binary).chars().count());
+        let command = width(7, &|(command, _)| columns(&shown(&command.name)));
+        let binary = width(13, &|(_, frame)| columns(&shown(&frame.binary)));
         let mut text = String::new();
         // Writing to a string cannot fail, here and below.
         _ = match tree.unit() {
@@ -182,12 +182,13 @@ impl CallGraph {
                 _ = write!(text, "{:>9.2}%", share(row.total, tree));
             }
             let level = if frame.kernel { 'k' } else { '.' };
+            let (name, file) = (shown(&of.name), shown(&frame.binary));
             _ = writeln!(
                 text,
-                "{:>8.2}%  {:<command$}  {:<binary$}  [{level}] {}",
+                "{:>8.2}%  {name}{}  {file}{}  [{level}] {}",
                 share(row.own, tree),
-                shown(&of.name),
-                shown(&frame.binary),
+                fill(&name, command),
+                fill(&file, binary),
                 shown(&frame.name),
             );
             if self.branches {

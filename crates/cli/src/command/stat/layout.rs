@@ -2,7 +2,7 @@
 
 use super::figures::{Figure, Number, Run, deviation};
 use kestrel::stat::{Event, Part, Scale};
-use kestrel_trace::print::thousands;
+use kestrel_trace::print::{self, thousands};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
@@ -134,7 +134,7 @@ fn seconds(ns: u64) -> String {
 /// The width of a label of values; those of CPUs and threads have perf's.
 fn label_width(part: &Part) -> usize {
     match part {
-        Part::By(values) => values.join(",").chars().count().min(60),
+        Part::By(values) => print::columns(&values.join(",")).min(60),
         _ => 0,
     }
 }
@@ -149,7 +149,10 @@ fn text(figure: &Figure<'_>, at: Option<u64>, width: usize) -> String {
         Part::All => {}
         Part::Cpu(cpu) => _ = write!(line, "{:<10} ", format!("CPU{cpu}")),
         Part::Thread { comm, tid } => _ = write!(line, "{comm:>16}-{tid:<8} "),
-        Part::By(values) => _ = write!(line, "{:<width$} ", values.join(",")),
+        Part::By(values) => {
+            let values = values.join(",");
+            let _ = write!(line, "{values}{} ", print::fill(&values, width));
+        }
     }
     let _ = write!(
         line,
