@@ -262,7 +262,13 @@ impl From<kestrel_query::Error> for Failure {
         let failure = Self::new(Exit::Usage, shown(&error.to_string()));
         let listed = |names: &[String]| shown(&names.join(", ")).into_owned();
         match &error {
-            Error::Expression { text, found } => Self::from_diagnostics(Exit::Usage, found, text),
+            Error::Expression { text, found } => Self {
+                formatted: true,
+                ..Self::new(
+                    Exit::Usage,
+                    crate::style::diagnostics_in("expression", found, text),
+                )
+            },
             Error::NoEvent { events, .. } if events.is_empty() => failure.hint("it has no events"),
             Error::NoEvent {
                 pattern, events, ..

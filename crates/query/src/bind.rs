@@ -244,8 +244,16 @@ fn number_behind(piece: Option<VariableId>, expr: &Expr) -> Result<Number, NoMea
         ExprKind::MapValue(_) | ExprKind::HasKey(_) => return no("what a map held"),
         ExprKind::Parameter(_) => return no("the value of a parameter"),
         ExprKind::IsTarget(_) => return no("which threads were followed"),
-        _ => return no("this"),
+        _ => return Err(of_programs(expr.span)),
     })
+}
+
+/// Says that only programs have something.
+fn of_programs(span: ast::Span) -> NoMeaning {
+    let message = "an expression over records does not have this function";
+    NoMeaning::Wrong(Diagnostic::error(span, message).hint(
+        "a program over the recording has all: `kestrel report -e 'EVENT /strncmp(comm, \"k\", 1) == 0/ { @ = count() }'`",
+    ))
 }
 
 /// A text of the checked tree.

@@ -46,7 +46,7 @@ pub(crate) fn at_events<'e, T>(
     mut bind: impl FnMut(&EventClass) -> bind::Bound<T>,
 ) -> Result<(ByEvent<T>, Vec<Diagnostic>)> {
     let (mut bound, mut warnings) = (Vec::new(), Vec::new());
-    let (mut missing, mut any, mut fields) = (None, false, BTreeSet::new());
+    let (mut missing, mut any, mut fields) = (Vec::new(), false, BTreeSet::new());
     let mut wrong: Vec<(Diagnostic, Vec<&str>)> = Vec::new();
     for event in events {
         fields.extend(event.layout.fields().iter().map(|field| field.name.as_str()));
@@ -71,11 +71,12 @@ pub(crate) fn at_events<'e, T>(
                     None => wrong.push((diagnostic, vec![&event.name])),
                 }
             }
-            Err(NoMeaning::Field(name)) => missing = missing.or(Some(name)),
+            Err(NoMeaning::Field(name)) if !missing.contains(&name) => missing.push(name),
+            Err(NoMeaning::Field(_)) => {}
         }
     }
     // A trace without events has nothing that an expression could be wrong about.
-    if any || (wrong.is_empty() && missing.is_none()) {
+    if any || (wrong.is_empty() && missing.is_empty()) {
         warnings.extend(
             wrong
                 .iter()
@@ -85,7 +86,10 @@ pub(crate) fn at_events<'e, T>(
     }
     // An error within the expression says more than that no event has some field.
     let first = wrong.into_iter().next().map(|(diagnostic, _)| diagnostic);
-    let found = first.or_else(|| missing.map(|name| no_field(&name, &fields)));
+    // A word that is no field at all says more than one that other events have.
+    let unknown = missing.iter().find(|name| !fields.contains(name.node.as_str()));
+    let name = unknown.or(missing.first());
+    let found = first.or_else(|| name.map(|name| no_field(name, &fields)));
     Err(Error::Expression {
         text: text.to_owned(),
         found: found.into_iter().collect(),
@@ -200,6 +204,7 @@ mod tests {
     use super::*;
     use kestrel_trace::event::EventId;
     use kestrel_trace::layout::{Base, FieldType, Layout};
+    use kestrel_trace::syscall::Meaning;
 
     fn event(id: u16, name: &str, ty: FieldType) -> EventClass {
         EventClass {
@@ -255,5 +260,57 @@ mod tests {
             let predicate = Predicate::new(&condition, &events).unwrap();
             assert_eq!(predicate.warnings(), []);
         }
+    }
+
+    /// Numbers that records show by names of the kernel's headers are compared with these names, as text and as handlers have them.
+    #[test]
+    fn names_of_the_kernels_headers_stand_for_their_numbers() {
+        let number = |meaning| FieldType::Integer {
+            size: 4,
+            signed: true,
+            base: Base::Named(meaning),
+        };
+        let flags = event(0, "s:open", number(Meaning::Open));
+        let other = EventClass {
+            layout: Layout::new([]),
+            ..event(1, "o:none", FieldType::Bool)
+        };
+        let events = [&other, &flags];
+        let holds = |text: &str, x: i32| {
+            let predicate = Predicate::new(text, events).unwrap();
+            let mut bytes = [0; 24];
+            bytes[16..20].copy_from_slice(&x.to_le_bytes());
+            let record = Record {
+                time_ns: 0,
+                cpu: 0,
+                pid: 1,
+                tid: 1,
+                event: &flags,
+                bytes: &bytes,
+                unwound: None,
+                rest: &[],
+            };
+            predicate.holds(&record, &Processes::default(), 0)
+        };
+        // O_CREAT and O_CLOEXEC are the same on x86-64 and arm64.
+        for (text, x, expected) in [
+            ("x & O_CREAT", 0o100, true),
+            ("x & O_CREAT", 0o2000000, false),
+            ("x == \"O_CREAT|O_CLOEXEC\"", 0o2000100, true),
+            ("x != \"O_CREAT\"", 0o100, false),
+        ] {
+            assert_eq!(holds(text, x), expected, "{text} {x:o}");
+        }
+        let why = |text: &str| match Predicate::new(text, events) {
+            Err(Error::Expression { found, .. }) => found[0].message.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(why("x == \"O_CREATE\""), "no value of x is called \"O_CREATE\"");
+        // What no event has is named before what some have not.
+        assert_eq!(
+            why("x == NOTHING"),
+            "no event of this trace has a field \"NOTHING\""
+        );
+        assert!(why("strncmp(comm, \"a\", 1) == 0").contains("does not have this function"));
     }
 }

@@ -3,7 +3,8 @@
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, SizeofOperand, Span, Spanned};
 use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_trace::event::EventClass;
-use kestrel_trace::layout::{Field, FieldType, Names};
+use kestrel_trace::layout::{Base, Field, FieldType, Names};
+use kestrel_trace::syscall::{family, named_number as number};
 
 /// Words that every record answers: they go before fields of these names, which are `args.pid` and so on, as in handlers.
 pub(crate) const ALWAYS: [&str; 8] = ["pid", "tid", "cpu", "comm", "nsecs", "elapsed", "probe", "func"];
@@ -48,10 +49,15 @@ fn resolve_in(expr: &mut Expr, event: &EventClass) -> Result<(), NoMeaning> {
         ExprKind::Identifier(word) if ALWAYS.contains(&word.as_str()) => {}
         ExprKind::Identifier(word) => {
             let word = word.clone();
-            if !has_field(event, &word) {
-                return Err(NoMeaning::Field(Spanned { node: word, span }));
-            }
-            *expr = member_of_args(word, span);
+            *expr = match (has_field(event, &word), number(&word)) {
+                (true, _) => member_of_args(word, span),
+                // Names of the kernel's headers, as handlers have them: `flags & O_CREAT`.
+                (false, Some(number)) => Expr {
+                    kind: integer(number),
+                    span,
+                },
+                (false, None) => return Err(NoMeaning::Field(Spanned { node: word, span })),
+            };
         }
         ExprKind::Member { base, name, .. } if is_args(base) => {
             if !has_field(event, &name.node) {
@@ -102,22 +108,49 @@ fn named_value(side: &Expr, text: &mut Expr, event: &EventClass) -> Result<(), N
             let mut bits = name.split('|').map(|name| value_of(name.trim(), names));
             (bits.try_fold(0, |all, bits| Some(all | bits?)), names)
         }
+        FieldType::Integer {
+            base: Base::Named(meaning),
+            ..
+        } => {
+            let Some(family) = family(*meaning) else {
+                return Ok(());
+            };
+            let of = |wanted: &str| family.rows.iter().find(|row| row.name == wanted);
+            let mut bits = name.split('|').map(|name| Some(of(name.trim())?.value));
+            let value = bits.try_fold(0, |all, bits| Some(all | bits?));
+            let candidates: Vec<&str> = family.rows.iter().map(|row| row.name).collect();
+            return known_value(field, text, value, &candidates);
+        }
         _ => return Ok(()),
     };
-    let Some(value) = value else {
-        let message = format!("no value of {} is called \"{name}\"", field.name);
-        let candidates = || names.iter().map(|(_, name)| name.as_str());
-        let some: Vec<&str> = candidates().take(SHOWN).collect();
-        let more = if names.len() > SHOWN { ", …" } else { "" };
-        let hint = did_you_mean(name, candidates());
-        let hint = hint.unwrap_or_else(|| format!("its values are {}{more}", some.join(", ")));
-        return Err(NoMeaning::Wrong(Diagnostic::error(text.span, message).hint(hint)));
+    let candidates: Vec<&str> = names.iter().map(|(_, name)| name.as_str()).collect();
+    known_value(field, text, value, &candidates)
+}
+
+/// Puts a number in the place of the name of a field's value; an error where no value has that name.
+fn known_value(
+    field: &Field,
+    text: &mut Expr,
+    value: Option<i64>,
+    candidates: &[&str],
+) -> Result<(), NoMeaning> {
+    let (ExprKind::String(name), None) = (&text.kind, value) else {
+        text.kind = integer(value.unwrap_or(0));
+        return Ok(());
     };
-    text.kind = ExprKind::Integer {
+    let message = format!("no value of {} is called \"{name}\"", field.name);
+    let some: Vec<&str> = candidates.iter().copied().take(SHOWN).collect();
+    let more = if candidates.len() > SHOWN { ", …" } else { "" };
+    let hint = did_you_mean(name, candidates.iter().copied());
+    let hint = hint.unwrap_or_else(|| format!("its values are {}{more}", some.join(", ")));
+    Err(NoMeaning::Wrong(Diagnostic::error(text.span, message).hint(hint)))
+}
+
+fn integer(value: i64) -> ExprKind {
+    ExprKind::Integer {
         value: value.cast_unsigned(),
         unsigned: false,
-    };
-    Ok(())
+    }
 }
 
 /// Names of values that a hint shows.

@@ -142,7 +142,15 @@ pub fn parse_expression(text: &str) -> (Expr, Vec<Diagnostic>) {
     let expr = parser
         .expression()
         .unwrap_or_else(|Lost| Parser::broken(everything));
-    parser.expect_end();
+    if !parser.is_end() && parser.found.is_empty() {
+        const WANTED: &str = "an operator or the end of the expression";
+        let rest = Span {
+            start: parser.start(),
+            end: everything.end,
+        };
+        let hint = parser.hint_for(WANTED);
+        parser.error(Diagnostic::error(rest, format!("expected {WANTED}")).maybe_hint(hint));
+    }
     (expr, parser.finish())
 }
 
@@ -416,6 +424,26 @@ impl<'a> Parser<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_follows_an_expression_is_told_by_what_it_means_elsewhere() {
+        for (text, hint) in [
+            ("pid = 4", Some("equality is \"==\"")),
+            ("pid == 4 and cpu == 1", Some("\"and\" is written &&")),
+            ("(pid == 4) or cpu == 1", Some("\"or\" is written ||")),
+            ("pid == 4)", None),
+        ] {
+            let (_, found) = parse_expression(text);
+            let [only] = found.as_slice() else {
+                panic!("{text}: {found:?}");
+            };
+            assert_eq!(
+                only.message, "expected an operator or the end of the expression",
+                "{text}"
+            );
+            assert_eq!(only.hints.first().map(String::as_str), hint, "{text}");
+        }
+    }
 
     #[test]
     fn items_of_scripts_are_refused_in_a_list_of_events() {
