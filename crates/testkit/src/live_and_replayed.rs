@@ -8,8 +8,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// Events recorded for the programs.
-pub const RECORDED: [&str; 2] = [
-    "syscalls:sys_enter_read,syscalls:sys_exit_read,syscalls:sys_enter_close",
+pub const RECORDED: [&str; 4] = [
+    "syscalls:sys_enter_read,syscalls:sys_exit_read,syscalls:sys_enter_close,sched:sched_switch",
+    "uprobe:libc:read { record(args, arg0, arg2) }",
+    "uretprobe:libc:read { record(args, retval) }",
     "syscalls:sys_enter_openat { record(args, filename = str(args.filename)) }",
 ];
 
@@ -26,7 +28,7 @@ struct Event {
     fields: &'static [(&'static str, bool)],
 }
 
-const EVENTS: [Event; 4] = [
+const EVENTS: [Event; 7] = [
     Event {
         name: "syscalls:sys_enter_read",
         fields: &[("fd", false), ("count", false)],
@@ -42,6 +44,19 @@ const EVENTS: [Event; 4] = [
     Event {
         name: "syscalls:sys_enter_close",
         fields: &[("fd", false)],
+    },
+    // Not the state: where a thread ends it changes while the event's programs run.
+    Event {
+        name: "sched:sched_switch",
+        fields: &[("prev_pid", true), ("prev_prio", true), ("next_prio", true)],
+    },
+    Event {
+        name: "uprobe:libc:read",
+        fields: &[("arg0", false), ("arg2", false)],
+    },
+    Event {
+        name: "uretprobe:libc:read",
+        fields: &[("retval", false)],
     },
 ];
 
@@ -144,7 +159,10 @@ impl Maker {
     fn field(&mut self, event: usize) -> String {
         let fields = EVENTS[event].fields;
         let (name, _) = fields[self.below(fields.len() as u64) as usize];
-        format!("args.{name}")
+        match EVENTS[event].name.contains("probe:") {
+            true => name.to_owned(),
+            false => format!("args.{name}"),
+        }
     }
 
     /// An expression of a number.
