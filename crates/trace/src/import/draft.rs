@@ -24,6 +24,8 @@ pub(super) struct Draft {
     pub(super) cpu: u32,
     /// Events of its stream that were lost before it.
     pub(super) lost: u64,
+    /// Packets of its stream that are absent before it.
+    pub(super) absent: u64,
     bytes: Vec<u8>,
     /// Contents of fields of variable length: the field's index, and how much of `held`.
     tail: Vec<(usize, usize)>,
@@ -33,13 +35,13 @@ pub(super) struct Draft {
 impl Draft {
     /// Says only that events were lost.
     pub(super) fn only_lost(&mut self, time_ns: u64, cpu: u32, lost: u64) {
-        (self.time_ns, self.cpu, self.lost) = (time_ns, cpu, lost);
+        (self.time_ns, self.cpu, self.lost, self.absent) = (time_ns, cpu, lost, 0);
         self.bytes.clear();
     }
 
     /// Begins a record of a class, whose fields are zeroes until they are set.
     pub(super) fn begin(&mut self, class: &EventClass, time_ns: u64, cpu: u32, (pid, tid): (u32, u32)) {
-        (self.time_ns, self.cpu, self.lost) = (time_ns, cpu, 0);
+        (self.time_ns, self.cpu, self.lost, self.absent) = (time_ns, cpu, 0, 0);
         self.bytes.clear();
         let header = u64::from(class.id.0) | time_ns << 16;
         self.bytes.extend_from_slice(&header.to_le_bytes());
@@ -122,7 +124,7 @@ impl Draft {
 
     /// Puts a record here that was made before.
     pub(super) fn put(&mut self, time_ns: u64, cpu: u32, lost: u64, bytes: &[u8]) {
-        (self.time_ns, self.cpu, self.lost) = (time_ns, cpu, lost);
+        (self.time_ns, self.cpu, self.lost, self.absent) = (time_ns, cpu, lost, 0);
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
     }

@@ -61,7 +61,7 @@ pub fn open(path: &Path) -> Result<Trace> {
 /// Opens what lies in a folder: a trace of Kestrel's, or of another tracer, perhaps in a folder in it.
 fn folder(path: &Path) -> Result<Trace> {
     let found = ctf::traces_under(path);
-    let trace = match found.as_slice() {
+    match found.as_slice() {
         [] if is_threaded(path) => {
             return Err(Error::Foreign {
                 path: path.into(),
@@ -71,16 +71,18 @@ fn folder(path: &Path) -> Result<Trace> {
         }
         [] => return directory::open(path),
         [trace] if ctf::is_own(trace) => return directory::open(trace),
-        [trace] => trace,
-        several => {
+        // Kestrel's own are merged by name, where it can be said what becomes of them.
+        several if several.iter().any(|trace| ctf::is_own(trace)) => {
             return Err(Error::Several {
                 path: path.into(),
-                traces: several.to_vec(),
+                traces: found,
             });
         }
-    };
-    let foreign = ctf::open(trace).map_err(|why| Error::Foreign {
-        path: trace.clone(),
+        _ => {}
+    }
+    // The parts of a session: a trace for the kernel and one for programs, one for each process, those before and after each rotation.
+    let foreign = ctf::open(&found).map_err(|(path, why)| Error::Foreign {
+        path,
         format: ctf::NAME,
         why,
     })?;

@@ -1,4 +1,5 @@
-//! Records of another tool as the pages that Kestrel's recorder would have written: a page ends where the CPU changes, time runs backwards, or events were lost.
+//! Records of another tool as the pages that Kestrel's recorder would have written: a page ends where the CPU changes, time runs backwards, events were lost, or
+//! packets are absent.
 
 use super::draft::{Draft, Events};
 use crate::ctf::read::Source;
@@ -40,6 +41,7 @@ impl Pages {
         let (cpu, begin_ns) = (self.draft.cpu, self.draft.time_ns);
         let (mut at, mut count, mut end_ns) = (HEADER as usize, 0, begin_ns);
         self.lost = self.lost.saturating_add(self.draft.lost);
+        self.sequence = self.sequence.saturating_add(self.draft.absent);
         loop {
             let record = self.draft.bytes();
             // A draft without a record only announces losses; it gets a page whose header counts them.
@@ -53,8 +55,9 @@ impl Pages {
             }
             self.waits = self.events.next(&mut self.draft)?;
             let fits = at + self.draft.bytes().len() <= page.len();
-            let follows = self.draft.cpu == cpu && self.draft.time_ns >= end_ns && self.draft.lost == 0;
-            if !(self.waits && fits && follows) {
+            let follows = self.draft.cpu == cpu && self.draft.time_ns >= end_ns;
+            let has_gap = self.draft.lost > 0 || self.draft.absent > 0;
+            if !(self.waits && fits && follows) || has_gap {
                 break;
             }
         }
@@ -72,7 +75,7 @@ impl Pages {
         put(offset::CPU, &cpu.to_le_bytes());
         put(offset::BUFFER, &self.buffer.to_le_bytes());
         put(offset::COMMITTED, &whole(count).to_le_bytes());
-        self.sequence += 1;
+        self.sequence = self.sequence.saturating_add(1);
         Ok(true)
     }
 }

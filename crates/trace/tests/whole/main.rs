@@ -12,6 +12,7 @@ mod importers;
 mod importing;
 mod lines;
 mod lttng;
+mod lttng_sessions;
 mod lttng_streams;
 mod merging;
 mod metadata;

@@ -10,11 +10,9 @@ mod tsdl;
 mod types;
 
 use super::foreign::Foreign;
-use crate::event::EventId;
+use crate::event::{EventClass, EventId};
 use crate::files::Folder;
-use crate::info::{ClockOffset, TraceInfo};
-use crate::process::Processes;
-use crate::tasks::Tasks;
+use crate::info::ClockOffset;
 use class::Class;
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -30,7 +28,7 @@ const METADATA: &str = crate::ctf::METADATA;
 /// Most bytes of it.
 const MAX: u64 = 1 << 27;
 /// How deep under a folder a trace is looked for, and how many folders are looked into.
-const DEPTH: u32 = 5;
+const DEPTH: u32 = 8;
 const FOLDERS: usize = 1024;
 
 /// The folders under `path` in which traces lie: LTTng puts them into folders of its own.
@@ -68,120 +66,220 @@ pub(super) fn is_own(path: &Path) -> bool {
     read.is_ok() && crate::ctf::metadata::is_own(&head)
 }
 
-pub(super) fn open(path: &Path) -> Result<Foreign, String> {
-    let in_words = |error: io::Error| error.to_string();
-    let folder = Folder::followed(path).map_err(in_words)?;
-    let file = folder.read(METADATA).map_err(in_words)?;
-    let mut bytes = Vec::new();
-    file.take(MAX + 1).read_to_end(&mut bytes).map_err(in_words)?;
-    if bytes.len() as u64 > MAX {
-        return Err(format!("its metadata are longer than {} MiB", MAX >> 20));
-    }
-    let text = tsdl::text(&bytes)?;
-    let mut metadata = match json::is_json(&text) {
-        true => json::parse(&text)?,
-        false => tsdl::parse(&text).map_err(|error| error.to_string())?,
-    };
-    // TSDL lets a trace of one kind of stream leave its declaration out.
-    if metadata.streams.is_empty() {
-        metadata.streams.push(tsdl::StreamClass::default());
-    }
-    let mut remarks = std::mem::take(&mut metadata.remarks);
-    let (clock, offset) = clock(&metadata, &mut remarks);
-    // LTTng's names of the kernel's events differ from the kernel's; those of programs are the programs' own and stay.
-    let is_kernel = metadata
-        .env
-        .get("domain")
-        .is_some_and(|domain| domain == "kernel")
-        && metadata
-            .env
-            .get("tracer_name")
-            .is_some_and(|tracer| tracer.starts_with("lttng"));
-    let mut events = Vec::new();
-    let mut classes = std::collections::HashMap::default();
-    for (event, number) in metadata.events.iter().zip(1..EVENTS) {
-        let of_stream = metadata.streams.iter().find(|stream| stream.id == event.stream);
-        let context = of_stream.and_then(|stream| stream.event_context.as_ref());
-        let class = Class::new(
-            &event.name,
-            EventId(number),
-            [context, event.context.as_ref()],
-            event.fields.as_ref(),
+/// A trace of those that are read as one.
+#[derive(Debug)]
+struct Part {
+    folder: Folder,
+    metadata: Metadata,
+    frequency: u64,
+    /// What its clock differs from the wall's by.
+    offset: ClockOffset,
+    remarks: Vec<String>,
+    is_kernel: bool,
+}
+
+impl Part {
+    /// Reads a trace's metadata.
+    fn of(path: &Path) -> Result<Self, String> {
+        let in_words = |error: io::Error| error.to_string();
+        let folder = Folder::followed(path).map_err(in_words)?;
+        let file = folder.read(METADATA).map_err(in_words)?;
+        let mut bytes = Vec::new();
+        file.take(MAX + 1).read_to_end(&mut bytes).map_err(in_words)?;
+        if bytes.len() as u64 > MAX {
+            return Err(format!("its metadata are longer than {} MiB", MAX >> 20));
+        }
+        let text = tsdl::text(&bytes)?;
+        let mut metadata = match json::is_json(&text) {
+            true => json::parse(&text)?,
+            false => tsdl::parse(&text).map_err(|error| error.to_string())?,
+        };
+        // TSDL lets a trace of one kind of stream leave its declaration out.
+        if metadata.streams.is_empty() {
+            metadata.streams.push(tsdl::StreamClass::default());
+        }
+        let mut remarks = std::mem::take(&mut metadata.remarks);
+        let (clock, offset) = clock(&metadata, &mut remarks);
+        // LTTng's names of the kernel's events differ from the kernel's; those of programs are the programs' own and stay.
+        let env = |key: &str| metadata.env.get(key).map_or("", String::as_str);
+        let is_kernel = env("domain") == "kernel" && env("tracer_name").starts_with("lttng");
+        Ok(Self {
+            folder,
+            frequency: clock.frequency,
+            offset,
+            remarks,
             is_kernel,
-        );
-        events.push(class.event.clone());
-        classes.insert((event.stream, event.id), class);
+            metadata,
+        })
     }
-    if metadata.events.len() >= usize::from(EVENTS) {
-        remarks.push(format!(
-            "it describes {} events; {EVENTS} are read",
-            metadata.events.len()
-        ));
+
+    fn env(&self, key: &str) -> String {
+        self.metadata.env.get(key).cloned().unwrap_or_default()
     }
-    let env = |key: &str| metadata.env.get(key).cloned().unwrap_or_default();
-    let info = TraceInfo {
-        clock: offset,
-        hostname: env("hostname"),
-        kernel_release: env("kernel_release"),
-        machine: env("machine"),
-        events,
-        ..TraceInfo::default()
-    };
-    let tool = match (env("tracer_name"), env("tracer_major"), env("tracer_minor")) {
-        (name, ..) if name.is_empty() => "another tracer".to_owned(),
-        (name, major, _) if major.is_empty() => name,
-        (name, major, minor) => format!("{name} {major}.{minor}"),
-    };
-    let shared = Arc::new(Shared {
-        little: metadata.little,
-        packet_header: metadata.packet_header,
-        streams: metadata.streams,
-        classes,
-        frequency: clock.frequency,
-    });
-    let mut streams = Vec::new();
-    let mut packets = 0;
-    let mut knows_threads = false;
+
+    /// The tracer and its version.
+    fn tool(&self) -> String {
+        let [name, major, minor] = ["tracer_name", "tracer_major", "tracer_minor"].map(|key| self.env(key));
+        match (name.is_empty(), major.is_empty()) {
+            (true, _) => "another tracer".to_owned(),
+            (false, true) => name,
+            (false, false) => format!("{name} {major}.{minor}"),
+        }
+    }
+
+    /// The process of a trace that is of one alone, and its name.
+    fn process(&self) -> Option<(u32, String)> {
+        let pid = self.env("vpid").parse().ok()?;
+        Some((pid, self.env("procname"))).filter(|(_, name)| !name.is_empty())
+    }
+}
+
+/// Opens a trace, or several as one: their events together, by the clock of the one whose clock differs least from the wall's. Of an error the trace is named.
+pub(super) fn open(paths: &[PathBuf]) -> Result<Foreign, (PathBuf, String)> {
+    let mut parts = Vec::new();
+    for path in paths {
+        parts.push(Part::of(path).map_err(|why| (path.clone(), why))?);
+    }
+    let offset = parts.iter().map(|part| part.offset).min_by_key(since_epoch);
+    let mut events = Events::default();
+    let mut foreign = Foreign::default();
     let mut ran_first = Vec::new();
-    let (mut processes, mut tasks) = (Processes::default(), Tasks::default());
-    for (name, number) in stream_names(&folder).map_err(in_words)?.into_iter().zip(0..) {
-        let file = folder.read(&name).map_err(in_words)?;
-        let length = file.metadata().map_err(in_words)?.len();
-        packets += length.div_ceil(4096);
-        // Names and processes of threads are needed before the first record is shown, so a pass of its own looks for them.
-        let again = file.try_clone().map_err(in_words)?;
-        let survey = Stream::new(name.clone(), again, length, shared.clone(), number);
-        let found = survey.survey(&mut processes, &mut tasks).map_err(in_words)?;
-        knows_threads |= found.knows_threads;
-        let events = Stream::new(name, file, length, shared.clone(), number)
-            .running(found.first.as_ref().map_or(0, |first| first.thread));
-        ran_first.extend(found.first);
-        streams.push(super::foreign::Stream {
-            buffer: String::new(),
-            cpu: number,
-            events: Box::new(events),
-        });
+    let mut tools: Vec<String> = Vec::new();
+    for (part, path) in parts.into_iter().zip(paths) {
+        let tool = part.tool();
+        if !tools.contains(&tool) {
+            tools.push(tool);
+        }
+        if foreign.info.hostname.is_empty() {
+            foreign.info.hostname = part.env("hostname");
+        }
+        if part.is_kernel || foreign.info.kernel_release.is_empty() {
+            foreign.info.kernel_release = part.env("kernel_release");
+            foreign.info.machine = part.env("machine");
+        }
+        let shift_ns = since_epoch(&part.offset) - offset.as_ref().map_or(0, since_epoch);
+        part.read(&mut events, shift_ns, &mut ran_first, &mut foreign)
+            .map_err(|error| (path.clone(), error.to_string()))?;
+    }
+    if events.left_out > 0 {
+        foreign.remarks.push(format!(
+            "it describes {} events; {EVENTS} are read",
+            events.all.len() + events.left_out
+        ));
     }
     // A thread's name can change: what the earliest switch says is nearest to the records before all switches, and what contexts say is the records' own.
     ran_first.sort_unstable();
     for RanFirst { thread, name, .. } in ran_first {
-        if !name.is_empty() && processes.name(thread, thread).is_none() {
-            processes.insert(thread, name);
+        if !name.is_empty() && foreign.processes.name(thread, thread).is_none() {
+            foreign.processes.insert(thread, name);
         }
     }
-    if is_kernel && packets > 0 && !knows_threads {
-        remarks.push(NO_THREADS.to_owned());
+    foreign.info.clock = offset.unwrap_or_default();
+    foreign.info.events = events.all;
+    foreign.tool = tools.join(", ");
+    Ok(foreign)
+}
+
+/// Event classes of all parts: those that several describe alike are one.
+#[derive(Debug, Default)]
+struct Events {
+    all: Vec<EventClass>,
+    left_out: usize,
+}
+
+impl Events {
+    /// The class with the number of the one that is like it, or with a new one; none where there is no number left.
+    fn add(&mut self, mut class: Class) -> Option<Class> {
+        let alike =
+            |known: &&EventClass| known.name == class.event.name && known.layout == class.event.layout;
+        let id = match self.all.iter().find(alike) {
+            Some(known) => known.id,
+            None if self.all.len() >= usize::from(EVENTS) => {
+                self.left_out += 1;
+                return None;
+            }
+            None => EventId(self.all.len() as u16 + 1),
+        };
+        class.event.id = id;
+        if self.all.len() < usize::from(id.0) {
+            self.all.push(class.event.clone());
+        }
+        Some(class)
     }
-    Ok(Foreign {
-        info,
-        streams,
-        processes,
-        tasks,
-        tool,
-        packets,
-        remarks,
-        ..Foreign::default()
-    })
+}
+
+impl Part {
+    /// Adds its events and streams to those of the parts before it.
+    fn read(
+        self,
+        events: &mut Events,
+        shift_ns: i128,
+        ran_first: &mut Vec<RanFirst>,
+        foreign: &mut Foreign,
+    ) -> io::Result<()> {
+        let process = self.process();
+        let metadata = self.metadata;
+        foreign.remarks.extend(self.remarks);
+        let mut classes = std::collections::HashMap::default();
+        for event in &metadata.events {
+            let of_stream = metadata.streams.iter().find(|stream| stream.id == event.stream);
+            let context = of_stream.and_then(|stream| stream.event_context.as_ref());
+            let class = Class::new(
+                &event.name,
+                EventId(0),
+                [context, event.context.as_ref()],
+                event.fields.as_ref(),
+                self.is_kernel,
+            );
+            if let Some(class) = events.add(class) {
+                classes.insert((event.stream, event.id), class);
+            }
+        }
+        let shared = Arc::new(Shared {
+            little: metadata.little,
+            packet_header: metadata.packet_header,
+            streams: metadata.streams,
+            classes,
+            frequency: self.frequency,
+            shift_ns,
+            process: process.as_ref().map_or(0, |(pid, _)| *pid),
+        });
+        let mut knows_threads = false;
+        let mut is_empty = true;
+        for name in stream_names(&self.folder)? {
+            let number = foreign.streams.len() as u32;
+            let file = self.folder.read(&name)?;
+            let length = file.metadata()?.len();
+            is_empty &= length == 0;
+            foreign.packets += length.div_ceil(4096);
+            // Names and processes of threads are needed before the first record is shown, so a pass of its own looks for them.
+            let survey = Stream::new(name.clone(), file.try_clone()?, length, shared.clone(), number);
+            let found = survey.survey(&mut foreign.processes, &mut foreign.tasks)?;
+            knows_threads |= found.knows_threads;
+            let events = Stream::new(name, file, length, shared.clone(), number)
+                .running(found.first.as_ref().map_or(shared.process, |first| first.thread));
+            ran_first.extend(found.first);
+            foreign.streams.push(super::foreign::Stream {
+                buffer: String::new(),
+                cpu: number,
+                events: Box::new(events),
+            });
+        }
+        if let Some((pid, name)) = process
+            && foreign.processes.name(pid, pid).is_none()
+        {
+            foreign.processes.insert(pid, name);
+        }
+        if self.is_kernel && !is_empty && !knows_threads {
+            foreign.remarks.push(NO_THREADS.to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Nanoseconds from the epoch to a clock's begin.
+fn since_epoch(offset: &ClockOffset) -> i128 {
+    i128::from(offset.seconds) * 1_000_000_000 + i128::from(offset.nanoseconds)
 }
 
 const NO_THREADS: &str = "no record says of which thread it is, all are shown as of 0: `lttng add-context -k -t pid -t tid -t procname` adds it to the next recording, and so does the event sched_switch";

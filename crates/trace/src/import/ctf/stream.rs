@@ -26,6 +26,10 @@ pub(super) struct Shared {
     pub(super) classes: HashMap<(u64, u64), Class, foldhash::fast::RandomState>,
     /// Cycles of its clock in a second.
     pub(super) frequency: u64,
+    /// How much later than those of the other traces that are read with it its clock begins.
+    pub(super) shift_ns: i128,
+    /// The process that all of its records are of; 0 where they are of several.
+    pub(super) process: u32,
 }
 
 /// The first word of a packet.
@@ -62,6 +66,7 @@ pub(super) struct Stream {
     discarded: Option<u64>,
     sequence: Option<u64>,
     lost: u64,
+    absent: u64,
     previous_ns: u64,
     /// The thread that runs, as the last switch said.
     running: u32,
@@ -127,6 +132,7 @@ impl Stream {
             discarded: None,
             sequence: None,
             lost: 0,
+            absent: 0,
             previous_ns: 0,
             running: 0,
             switched: false,
@@ -154,7 +160,7 @@ impl Stream {
             if !self.next(&mut draft)? {
                 break;
             }
-            let (pid, tid) = self.thread.numbers(0);
+            let (pid, tid) = self.thread.numbers(0, self.shared.process);
             found.knows_threads |= self.thread.is_known() || self.running != 0;
             if tid != 0 {
                 tasks.insert(tid, pid);
@@ -247,20 +253,24 @@ impl Stream {
         self.cpu = cpu.filter(|cpu| *cpu < CPUS).unwrap_or(self.cpu);
         self.cycles = head.begin.unwrap_or(self.cycles);
         // The count runs over the whole stream: what this packet adds was lost before its end.
+        let is_part = self.discarded.is_none() && head.sequence.is_some_and(|sequence| sequence > 0);
         if let Some(discarded) = head.discarded {
-            let before = self.discarded.replace(discarded).unwrap_or(0);
+            // Of a stream whose begin is elsewhere (a part of a rotated session) it is not known how much of the count is of this part.
+            let before = self.discarded.unwrap_or(if is_part { discarded } else { 0 });
             self.lost = self.lost.saturating_add(discarded.saturating_sub(before));
+            // A packet that is left late, by a writer that was preempted, has a later count than the packet behind it: the highest count counts. One that fell
+            // by more than half of 32 bits began anew.
+            self.discarded = Some(match before.saturating_sub(discarded) > u64::from(u32::MAX / 2) {
+                true => discarded,
+                false => before.max(discarded),
+            });
         }
-        if let Some(sequence) = head.sequence {
-            let before = self.sequence.replace(sequence);
-            if let Some(before) = before
-                && sequence > before.wrapping_add(1)
-            {
-                self.broken(
-                    at,
-                    &format!("packets {} to {} are not there", before + 1, sequence - 1),
-                );
-            }
+        // A tracer that overwrites its oldest packets leaves gaps, which are no damage.
+        if let Some(sequence) = head.sequence
+            && let Some(before) = self.sequence.replace(sequence)
+        {
+            let absent = sequence.saturating_sub(before.saturating_add(1));
+            self.absent = self.absent.saturating_add(absent);
         }
         Ok(true)
     }
@@ -335,12 +345,13 @@ impl Stream {
             .get(&key)
             .ok_or(Stop::Wrong("an event that the metadata do not describe"))?;
         // Readers rely on times that do not run backwards within a stream.
-        let time_ns = nanoseconds(cycles, shared.frequency).max(self.previous_ns);
+        let time_ns = i128::from(nanoseconds(cycles, shared.frequency)).saturating_add(shared.shift_ns);
+        let time_ns = u64::try_from(time_ns).unwrap_or(0).max(self.previous_ns);
         draft.begin(&class.event, time_ns, self.cpu, (0, 0));
         let mut thread = Thread::default();
         class.read(&mut bits, &mut scope, draft, &mut thread)?;
         let whole = draft.end(&class.event);
-        draft.of_thread(thread.numbers(self.running));
+        draft.of_thread(thread.numbers(self.running, shared.process));
         // It would be read again and again.
         if bits.at == self.at {
             return Err(Stop::Wrong("an event without a bit"));
@@ -451,6 +462,7 @@ impl Events for Stream {
             match self.event(draft) {
                 Ok(read) => {
                     draft.lost = std::mem::take(&mut self.lost);
+                    draft.absent = std::mem::take(&mut self.absent);
                     (self.at, self.cycles, self.previous_ns) = (read.at, read.cycles, read.time_ns);
                     if let Some(Switch { from, to }) = read.switch {
                         if !std::mem::replace(&mut self.switched, true) {

@@ -59,13 +59,14 @@ impl Thread {
         self.tid.0 != Rank::None
     }
 
-    /// The numbers; `running` is the thread that was last seen to run there.
-    pub(super) fn numbers(&self, running: u32) -> (u32, u32) {
+    /// The numbers; `running` is the thread that was last seen to run there, `process` the one that all records are of, or 0.
+    pub(super) fn numbers(&self, running: u32, process: u32) -> (u32, u32) {
         let tid = match self.tid {
             (Rank::None, _) => running,
             (_, tid) => tid,
         };
         match self.pid {
+            (Rank::None, _) if process != 0 => (process, tid),
             (Rank::None, _) => (tid, tid),
             (_, pid) => (pid, tid),
         }
