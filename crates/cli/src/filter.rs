@@ -241,11 +241,16 @@ pub(crate) fn wall_offset(info: &TraceInfo) -> u64 {
 
 /// Records were wanted and none was found.
 pub(crate) fn none_found(trace: &std::path::Path, filtered: bool) -> Exit {
+    warn_of_none(trace, filtered);
+    Exit::Failed
+}
+
+/// Says that no record was found of those that were wanted.
+pub(crate) fn warn_of_none(trace: &std::path::Path, filtered: bool) {
     match filtered {
         true => eprintln!("kestrel: none of the events in {} is wanted", trace.display()),
         false => eprintln!("kestrel: {} holds no events", trace.display()),
     }
-    Exit::Failed
 }
 
 fn moment(text: &str) -> Result<Moment, String> {

@@ -90,11 +90,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let summary = trace.summary.as_ref();
     let converted = convert::convert(&mut trace.reader, summary, &mut wanted, conversion)?;
     let whole = report_read(&trace.reader, summary);
+    // The file is there and can be opened, so this is no failure.
     if converted.records == 0 {
-        return Ok(filter::none_found(
-            &options.trace.path,
-            options.filter.are_given(),
-        ));
+        filter::warn_of_none(&options.trace.path, options.filter.are_given());
     }
     let all = counted(converted.records, "event");
     let path = path.display();

@@ -149,3 +149,37 @@ fn a_failed_export_is_reported_and_leaves_no_file() {
         .fails(2, &["no event of this trace is called `nothing`"]);
     assert_eq!(before(), files);
 }
+
+#[test]
+fn an_export_without_events_is_a_file_and_no_failure() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let nothing = "syscalls:sys_enter_reboot";
+    place
+        .run(&["record", "-o", "t", "-e", nothing, "--", "true"])
+        .succeeds();
+    for format in ["perf-data", "trace-dat", "perfetto", "chrome", "pprof"] {
+        let answer = place
+            .run(&["export", "--to", format, "-o", format, "t"])
+            .succeeds();
+        assert!(
+            answer.err.contains("kestrel: t holds no events"),
+            "{}",
+            answer.err
+        );
+        assert!(
+            answer.err.contains(&format!("0 events in {format}")),
+            "{}",
+            answer.err
+        );
+        assert!(place.path().join(format).is_file(), "{format}");
+    }
+    record(&place);
+    let chosen = ["export", "--to", "perf-data", "--comm", "nobody", "t"];
+    let answer = place.run(&chosen).succeeds();
+    assert!(
+        answer.err.contains("none of the events in t is wanted"),
+        "{}",
+        answer.err
+    );
+}
