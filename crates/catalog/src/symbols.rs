@@ -97,7 +97,8 @@ pub fn kernel_symbols(host: &Host, addresses: &HashSet<u64>) -> Symbols {
     if table.is_restricted() {
         return Symbols::default();
     }
-    all_symbols(&table).subset(addresses.iter().copied())
+    let begin = own_code(&table).map(|kernel| kernel.start);
+    all_symbols(&table).subset(addresses.iter().copied().chain(begin))
 }
 
 #[cfg(test)]

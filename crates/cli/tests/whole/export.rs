@@ -183,3 +183,26 @@ fn an_export_without_events_is_a_file_and_no_failure() {
         answer.err
     );
 }
+
+/// perf warns of restricted names of the kernel where it does not find by which symbol they can be moved to where they lie now.
+#[test]
+fn perf_finds_the_begin_of_the_kernels_code() {
+    needs_tracing!();
+    if !has("perf") {
+        return;
+    }
+    let place = WorkFolder::new();
+    record(&place);
+    place.run(&["export", "--to", "perf-data", "t"]).succeeds();
+    for names in [&[][..], &["--kallsyms", "perf.data.kallsyms"]] {
+        let output = std::process::Command::new("perf")
+            .args(["report", "--stdio", "-i", "perf.data"])
+            .args(names)
+            .current_dir(place.path())
+            .output()
+            .unwrap();
+        let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        assert!(output.status.success() && !err.contains("restricted"), "{err}");
+        assert!(out.contains("do_syscall_64"), "{names:?} {out}");
+    }
+}

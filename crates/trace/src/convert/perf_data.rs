@@ -105,6 +105,8 @@ pub(crate) const TRACEPOINT: u32 = 2;
 pub(crate) const CONTEXT: [u64; 2] = [-128i64 as u64, -512i64 as u64];
 /// The first address of the kernel.
 const KERNEL: u64 = 0xffff_8000_0000_0000;
+/// What the begin of the kernel's code, whose name recordings keep, is a multiple of.
+const KERNEL_ALIGN: u64 = 1 << 21;
 /// Bytes of the file's head, of an event's attributes, and of these with the place of the event's number.
 pub(crate) const HEAD: u64 = 104;
 const ATTRIBUTES: u32 = 112;
@@ -224,14 +226,21 @@ impl PerfData {
         self.put(kind::COMM, 0)
     }
 
-    /// Says where the kernel's code lies: in the upper half. Without this perf names nothing of it.
+    /// Says where the kernel's code lies: in the upper half. Without this perf names nothing of it; without the address of a symbol by which it finds out how
+    /// far the kernel that it runs on was moved it warns of restricted maps.
     fn kernel(&mut self) -> Result<()> {
+        let begin = self.symbols.code(|_| true).next().map(|code| code.start);
+        let begin = begin
+            .filter(|begin| begin.is_multiple_of(KERNEL_ALIGN))
+            .unwrap_or(0);
+        let found = self.symbols.resolve(begin).map(|found| found.name.to_owned());
         self.bytes.clear();
         words(&[u32::MAX, 0], &mut self.bytes);
-        for word in [KERNEL, u64::MAX - KERNEL, 0] {
+        for word in [KERNEL, u64::MAX - KERNEL, begin] {
             self.bytes.extend_from_slice(&word.to_le_bytes());
         }
-        padded("[kernel.kallsyms]_text", &mut self.bytes);
+        let name = found.as_deref().unwrap_or("_text");
+        padded(&format!("[kernel.kallsyms]{name}"), &mut self.bytes);
         self.identify((u32::MAX, 0), 0, 0);
         self.put(kind::MMAP, about::KERNEL)
     }
