@@ -306,6 +306,23 @@ fn addresses_of_sockets_are_shown_as_the_kernel_shows_them() {
     let lines = place.run(&["print", "t"]).succeeds().out;
     let asked = " saddr=127.0.0.1 daddr=127.0.0.1 saddr_v6=::ffff:127.0.0.1 ";
     assert!(lines.contains(asked), "{lines}");
+    let lines = place
+        .run(&["print", "--format", "perf-script", "t"])
+        .succeeds()
+        .out;
+    assert!(lines.contains(asked), "{lines}");
+    for (format, tool, command) in [
+        ("perf-data", "perf", "script"),
+        ("trace-dat", "trace-cmd", "report"),
+    ] {
+        place.run(&["export", "--to", format, "-o", tool, "t"]).succeeds();
+        if has(tool) {
+            let mut read = std::process::Command::new(tool);
+            read.args([command, "-i", tool]).current_dir(place.path());
+            let lines = String::from_utf8_lossy(&read.output().unwrap().stdout).into_owned();
+            assert!(lines.contains(asked), "{tool}: {lines}");
+        }
+    }
     // Programs get the bytes.
     let records = place.json_lines(&["print", "--records", "t"]);
     assert_eq!(records[0]["fields"]["daddr"], serde_json::json!([127, 0, 0, 1]));

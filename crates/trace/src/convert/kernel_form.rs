@@ -8,6 +8,7 @@
 use super::stacks::Chain;
 use crate::event::EventClass;
 use crate::layout::{Base, Field, FieldPlace, FieldType, Names};
+use crate::print::socket::is_address;
 use crate::print::value;
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -251,8 +252,16 @@ impl Shape {
                 if let FieldType::Integer { size, .. } = **element
                     && *count > 0 =>
             {
-                let value = format!("__print_array({record}, {count}, {size})");
-                let one = Self::number(name, size, false, offset, "%s", value);
+                // Addresses of sockets, as the kernel's own events print them.
+                let (word, value) = match count {
+                    _ if !is_address(&field.name, &field.ty) => {
+                        ("%s", format!("__print_array({record}, {count}, {size})"))
+                    }
+                    4 => ("%pI4", record),
+                    16 => ("%pI6c", record),
+                    _ => ("%pISpc", record),
+                };
+                let one = Self::number(name, size, false, offset, word, value);
                 let bytes = usize::from(size) * *count as usize;
                 Self {
                     declared: format!("{}[{count}]", one.declared),

@@ -5,6 +5,7 @@ use crate::event::EventClass;
 use crate::event_kind::{self, Optional};
 use crate::layout::{FieldType, Space, StackMode};
 use crate::print::escape::escape;
+use crate::print::socket::{address, is_address};
 use crate::print::{hexadecimal, pad_left, shown, source_line, symbol, value};
 use crate::record::Record;
 use crate::user_symbol::{Location, code_address};
@@ -84,7 +85,15 @@ impl Export for PerfScript {
             }
             escape(field.name.as_bytes(), out);
             out.push(b'=');
-            value(it, &self.known.symbols, out);
+            match it {
+                Value::Array(elements)
+                    if is_address(&field.name, &field.ty)
+                        && let Some(text) = address(elements.bytes()) =>
+                {
+                    out.extend_from_slice(text.as_bytes());
+                }
+                it => value(it, &self.known.symbols, out),
+            }
             out.push(b' ');
         }
         out.pop();
