@@ -272,8 +272,8 @@ impl From<kestrel_query::Error> for Failure {
             Error::NoEvent { events, .. } if events.is_empty() => failure.hint("it has no events"),
             Error::NoEvent {
                 pattern, events, ..
-            } if pattern.starts_with("syscalls:sys_") && events.iter().any(|name| name == RAW_CALLS) => {
-                failure.hint(format!("a recording of --syscalls has all calls as {RAW_CALLS} and sys_exit: `kestrel print --syscalls` and `kestrel report --syscalls` show them, and programs of `kestrel run --trace` find each by this name"))
+            } if pattern.starts_with("syscalls:") && events.iter().any(|name| name == RAW_CALLS) => {
+                failure.hint(format!("a recording of --syscalls has all calls as {RAW_CALLS} and sys_exit: `kestrel print --syscalls` and `kestrel report --syscalls` show them, `kestrel report --latency 'raw_syscalls:*' --by id` has their times by number, and programs of `kestrel run --trace` find each by this name"))
             }
             Error::NoEvent { near: Some(near), .. } => failure.hint(shown(near)),
             Error::NoEvent { events, .. } => failure.hint(match events.len() {

@@ -84,6 +84,13 @@ fn questions_about_unrecorded_calls_are_refused_by_name() {
     let asked = |program: &str| place.run(&["report", "-e", program, "t"]);
     let opened = asked("syscalls:sys_enter_openat { @[str(args.filename)] = count() }").succeeds();
     assert!(opened.out.contains("@[/proc/version]: 1\n"), "{}", opened.out);
+    let times = ["report", "--latency", "syscalls:*", "t"];
+    place
+        .run(&times)
+        .fails(2, &["report --syscalls", "--latency 'raw_syscalls:*' --by id"]);
+    place
+        .run(&["report", "--latency", "raw_syscalls:*", "--by", "id", "t"])
+        .succeeds();
     asked("syscalls:sys_enter_getppid { @ = count() }").fails(
         2,
         &[
