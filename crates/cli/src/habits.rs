@@ -4,6 +4,7 @@
 use crate::sessions::store;
 use kestrel::kernel::Host;
 use kestrel::session::named::SESSION;
+use kestrel_trace::event_kind;
 use std::ffi::OsString;
 
 /// A habit, and its answer.
@@ -129,7 +130,7 @@ const HABITS: &[Habit] = &[
     row("perf", "record", One(&["--switch-output-event", "--timestamp-filename", "--timestamp-boundary"]), "record --switch-output-event=syscalls:sys_enter_reboot -e sched:sched_switch", "`--switch-output` goes on in a new directory at SIGUSR2, by size or by time, each named by its time; what handlers ask for at an event is `dump`: docs/tables-and-sessions.md"),
     row("perf", "record|trace|stat|sched", One(&["--freq"]), "record --freq=99 -- make", "`-F 99` or `--frequency 99` is a rate of samples"),
     row("perf", RECORDS, Value(&["-F"], |value| value == "max"), "record -F max -- make", "`-F` takes a number: /proc/sys/kernel/perf_event_max_sample_rate has the greatest"),
-    row("perf, bpftrace", "record|trace|run|top|stat|list", Of(|word| ["-vv", "-vvv"].contains(&word)), "record -vv -e sched:sched_switch -- make", "once is all there is: `-v`"),
+    row("perf, bpftrace", "top|stat|list", Of(|word| ["-vv", "-vvv"].contains(&word)), "stat -vv -e cycles -- make", "once is all there is: `-v`"),
     row("perf", "record", One(&["-A", "--append"]), "record -A -e sched:sched_switch -- make", "each recording has its own directory, `-o DIR`; `kestrel merge DIR DIR -o DIR` makes one of several"),
     row("perf", "record", One(&["--force"]), "record --force -e sched:sched_switch -- make", "leave it out: what lies there is kept as DIR.old"),
     row("perf", RECORDS, One(&["--exclude-perf"]), "record --exclude-perf -a -e 'syscalls:*'", "leave it out: the recorder's own calls and switches are only recorded with `--include-self`"),
@@ -140,7 +141,7 @@ const HABITS: &[Habit] = &[
     row("perf", RECORDS, Value(&["-e", "--event"], |value| ["intel_pt", "intel_bts", "cs_etm", "arm_spe"].iter().any(|unit| value.starts_with(unit))), "record -e intel_pt// -- make", "what the processor traces itself is not read: functions are `-e 'uprobe:./program:*'`, samples of code `-F 999 -g`"),
     row("perf", "record", One(&["-i", "--per-thread"]), "record --per-thread -p 1 -e page-faults", "records say which thread they are of; `-t TID` is one thread alone, `-p PID` a process without its children"),
     row("perf", "record", One(&["--threads", "--affinity", "--strict-freq", "--proc-map-timeout", "--num-thread-synthesize", "--raise-fd-limit", "--clang-opt", "--clang-path"]), "record --threads -a -e 'sched:*'", "leave it out: all there is to tune is the size of each CPU's ring, `--buffer-size`"),
-    row("perf", RECORDS, One(&["--control"]), "record --control fifo:ctl -e sched:sched_switch", "what is recorded can be changed in sessions: `kestrel start flight`, then `kestrel table use` and `kestrel buffer freeze`"),
+    row("perf", RECORDS, One(&["--control"]), "record --control fifo:ctl -e sched:sched_switch", "a COMMAND begins when all is attached, which says so to a script (`kestrel record -a -e EVENT -- sh -c 'echo > READY; sleep 10'`); what is recorded can be changed in sessions: `kestrel start flight`, then `kestrel table use` and `kestrel buffer freeze`"),
     row("perf", "record|trace|report|print|sched", One(&["--max-stack", "--min-stack"]), "report --max-stack 5", "stacks are kept and shown whole; `kestrel report -g --percent-limit 2` leaves out what is rare"),
     row("perf", RECORDS, Value(&["-e", "--event"], |value| value.starts_with('{')), "record -e '{cycles,instructions}:S' -- make", "groups of counters are counted, not sampled: `kestrel stat -e '{cycles,instructions}' -- COMMAND`; samples are `-e cycles,instructions`"),
     row("perf", RECORDS, Value(&["-e", "--event"], is_raw_counter), "record -e r01c2 -- make", "a counter by its number is counted, not sampled: `kestrel stat -e {} -- COMMAND`"),
@@ -471,9 +472,10 @@ fn is_group(word: &str) -> bool {
     groups.split(' ').any(|group| group == word)
 }
 
-/// Whether an event is a bare word.
+/// Whether an event is a bare word, and none that is an event by itself (`mark`).
 fn is_plain(event: &str) -> bool {
     !event.is_empty()
+        && event_kind::find(event).is_none()
         && event
             .chars()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')

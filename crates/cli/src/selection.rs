@@ -83,7 +83,7 @@ pub(crate) struct Selection {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print how events are attached, how long that took, and the BPF code
-    #[arg(short, long)]
+    #[arg(short, long, overrides_with = "verbose")]
     pub(crate) verbose: bool,
     /// Print nothing but errors and what was lost or missed: no counts, hints or status line
     #[arg(short, long, conflicts_with = "verbose")]

@@ -59,6 +59,16 @@ const WORK: &[(&str, &str, &str)] = &[
     ),
     ("perf", "record -q -e sched:sched_switch", "fewer messages"),
     ("perf", "record -v -e sched:sched_switch", "more messages"),
+    (
+        "perf",
+        "record -vv -e sched:sched_switch",
+        "no more than with one",
+    ),
+    (
+        "perf",
+        "record -v -v -e sched:sched_switch",
+        "no more than with one",
+    ),
     ("perf", "record -F99 -ag -- make", "short options in one word"),
     (
         "perf",
@@ -246,6 +256,7 @@ fn unknown_words_are_no_habits() {
         "",
         "record -e sched:sched_switch -- top -m 1",
         "report mine",
+        "record -e mark",
         "nosuch",
     ] {
         assert_eq!(answer(&words(line), false), None, "{line}");
