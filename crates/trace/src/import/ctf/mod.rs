@@ -14,7 +14,7 @@ use crate::event::{EventClass, EventId};
 use crate::files::Folder;
 use crate::info::ClockOffset;
 use class::Class;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -184,16 +184,18 @@ pub(super) fn open(paths: &[PathBuf]) -> Result<Foreign, (PathBuf, String)> {
 #[derive(Debug, Default)]
 struct Events {
     all: Vec<EventClass>,
+    /// Places of the first ones of each name.
+    known: HashMap<String, Vec<usize>>,
     left_out: usize,
 }
 
 impl Events {
     /// The class with the number of the one that is like it, or with a new one; none where there is no number left.
     fn add(&mut self, mut class: Class) -> Option<Class> {
-        let alike =
-            |known: &&EventClass| known.name == class.event.name && known.layout == class.event.layout;
-        let id = match self.all.iter().find(alike) {
-            Some(known) => known.id,
+        let known = self.known.entry(class.event.name.clone()).or_default();
+        let mut alike = known.iter().filter_map(|place| self.all.get(*place));
+        let id = match alike.find(|it| it.layout == class.event.layout) {
+            Some(it) => it.id,
             None if self.all.len() >= usize::from(EVENTS) => {
                 self.left_out += 1;
                 return None;
@@ -202,6 +204,10 @@ impl Events {
         };
         class.event.id = id;
         if self.all.len() < usize::from(id.0) {
+            // More of one name than there may be traces in a session are no tracer's.
+            if known.len() < COMPARED {
+                known.push(self.all.len());
+            }
             self.all.push(class.event.clone());
         }
         Some(class)
@@ -220,7 +226,7 @@ impl Part {
         let process = self.process();
         let metadata = self.metadata;
         foreign.remarks.extend(self.remarks);
-        let mut classes = std::collections::HashMap::default();
+        let mut classes = HashMap::default();
         for event in &metadata.events {
             let of_stream = metadata.streams.iter().find(|stream| stream.id == event.stream);
             let context = of_stream.and_then(|stream| stream.event_context.as_ref());
@@ -283,6 +289,9 @@ fn since_epoch(offset: &ClockOffset) -> i128 {
 }
 
 const NO_THREADS: &str = "no record says of which thread it is, all are shown as of 0: `lttng add-context -k -t pid -t tid -t procname` adds it to the next recording, and so does the event sched_switch";
+
+/// Most event classes of one name with which another one is compared.
+const COMPARED: usize = 64;
 
 /// Most events of a trace.
 const EVENTS: u16 = u16::MAX - 1;
