@@ -43,8 +43,8 @@ impl Checker<'_> {
             }
             _ => false,
         };
-        // A cast in a macro's body has the span of the macro's call, which encloses the argument: its user wrote no cast.
-        let is_written_here = type_span.end <= operand.span.start;
+        // A cast in one of the library's macros has the span of the call, which encloses the argument: its user wrote no cast.
+        let is_written_here = type_span.end <= operand.span.start || operand.span.end <= type_span.start;
         if known && same && is_written_here && self.globals.infers_types {
             let (_, spelled) = self.spelled_type(ty);
             let message = format!("Unnecessary cast: the value is of type {spelled} already");

@@ -19,8 +19,8 @@ impl Checker<'_> {
             let same = rest.iter().rev().take_while(|(other, _)| *other == op).count();
             let (before, same) = rest.split_at(rest.len() - same);
             if before.len() <= ast::CHAIN_LINKS {
-                let first = ast::Expr::joined(first.clone(), before.iter().cloned());
-                return self.expression(&balanced(op, &first, same));
+                let first = ast::Expr::joined(first.clone(), before.iter().cloned(), span);
+                return self.expression(&balanced(op, &first, same, span));
             }
         }
         /// A variable's name that no text can have.
@@ -32,7 +32,7 @@ impl Checker<'_> {
         self.scopes.push(HashMap::new());
         let value = pieces
             .try_for_each(|piece| {
-                let whole = ast::Expr::joined(left.clone(), piece.iter().cloned());
+                let whole = ast::Expr::joined(left.clone(), piece.iter().cloned(), span);
                 let value = self.scalar(&whole)?;
                 left.span = whole.span;
                 left.kind = match value.constant() {
@@ -57,7 +57,7 @@ impl Checker<'_> {
                 };
                 Ok(())
             })
-            .and_then(|()| self.expression(&ast::Expr::joined(left.clone(), last.iter().cloned())));
+            .and_then(|()| self.expression(&ast::Expr::joined(left.clone(), last.iter().cloned(), span)));
         self.scopes.pop();
         let value = value?;
         if statements.is_empty() {
@@ -70,11 +70,16 @@ impl Checker<'_> {
 
 /// `a && b && …` or `a || b || …` as a tree of little depth: either operator has the same result in any order of pairs, its operands are evaluated from
 /// left to right. Filters of recordings, which know no variables, have chains of these.
-fn balanced(op: ast::BinaryOp, first: &ast::Expr, rest: &[(ast::BinaryOp, ast::Expr)]) -> ast::Expr {
+fn balanced(
+    op: ast::BinaryOp,
+    first: &ast::Expr,
+    rest: &[(ast::BinaryOp, ast::Expr)],
+    whole: Span,
+) -> ast::Expr {
     let half = rest.len() / 2;
     let Some(((_, middle), behind)) = rest[half..].split_first() else {
         return first.clone();
     };
-    let left = balanced(op, first, &rest[..half]);
-    ast::Expr::joined(left, [(op, balanced(op, middle, behind))])
+    let left = balanced(op, first, &rest[..half], whole);
+    ast::Expr::joined(left, [(op, balanced(op, middle, behind, whole))], whole)
 }

@@ -216,7 +216,12 @@ impl Checker<'_> {
             let known: Vec<String> = self.scopes.iter().flat_map(|s| s.keys().cloned()).collect();
             let written = as_written(name);
             let elsewhere = self.variables.iter().any(|v| v.name == name);
-            let hint = if elsewhere {
+            let of_caller = name != written && self.find_variable(written).is_some();
+            let hint = if of_caller {
+                Some(format!(
+                    "a macro has variables of its own, and those that it is given: macro NAME(…, ${written})"
+                ))
+            } else if elsewhere {
                 Some(
                     "a variable lives in the block where it is first set: set it before that block"
                         .to_owned(),

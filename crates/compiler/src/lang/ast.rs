@@ -554,12 +554,21 @@ pub enum BinaryOp {
 }
 
 impl Expr {
-    /// `left op right op right …` as a tree of [`ExprKind::Binary`].
-    pub(crate) fn joined(left: Self, rest: impl IntoIterator<Item = (BinaryOp, Self)>) -> Self {
+    /// `left op right op right …`, which stands in `whole`, as a tree of [`ExprKind::Binary`]. Operands that are arguments of macros were written elsewhere.
+    pub(crate) fn joined(left: Self, rest: impl IntoIterator<Item = (BinaryOp, Self)>, whole: Span) -> Self {
+        let is_inside = |span: Span| whole.start <= span.start && span.end <= whole.end;
         rest.into_iter().fold(left, |left, (op, right)| Self {
             span: Span {
-                start: left.span.start,
-                end: right.span.end,
+                start: if is_inside(left.span) {
+                    left.span.start
+                } else {
+                    whole.start
+                },
+                end: if is_inside(right.span) {
+                    right.span.end
+                } else {
+                    whole.end
+                },
             },
             kind: ExprKind::Binary {
                 op,

@@ -2,6 +2,7 @@
 //! caller's choice.
 
 use super::ast::Span;
+use super::expansion;
 use kestrel_trace::print::raw;
 use unicode_width::UnicodeWidthChar;
 
@@ -26,6 +27,11 @@ pub struct Label {
 /// Sorts diagnostics by their places; those of one place keep their order.
 pub fn sort_by_place(found: &mut [Diagnostic]) {
     found.sort_by_key(|diagnostic| diagnostic.span.start);
+}
+
+/// Sorts diagnostics about `text` by their places; of those in the bodies of macros, by the places of the calls.
+pub fn sort_by_call(found: &mut [Diagnostic], text: &str) {
+    found.sort_by_cached_key(|one| (expansion::outermost(text, one.span).start, one.span.start));
 }
 
 /// A diagnostic: one finding about a source text.
@@ -140,7 +146,8 @@ const TAB: usize = 4;
 /// Bytes of a long line that are shown before a place in it; lines up to four times as long are shown whole.
 const MARGIN: usize = 40;
 
-/// Shows diagnostics about `text`, which people know as `name` (a file, or `<expression>`), as lines ending in newlines:
+/// Shows diagnostics about `text`, which people know as `name` (a file, or `<expression>`), as lines ending in newlines. Beneath a place in the body of a
+/// macro stand the calls that it is of, the innermost first:
 ///
 /// ```text
 /// <expression>:1:18: error: unknown name "pidd"
@@ -172,6 +179,12 @@ pub fn render(diagnostics: &[Diagnostic], name: &str, text: &str, style: Style) 
         );
         out += &format!("{place} {word} {}\n", style.paint(BOLD, &diagnostic.message));
         out += &line.excerpt(style, colour, "");
+        for call in expansion::calls(text, diagnostic.span) {
+            let line = Line::at(text, call);
+            let place = format!("{}:{}:{}:", line.file.unwrap_or(name), line.number, line.column);
+            out += &format!("{} expanded from\n", style.paint(BOLD, &place));
+            out += &line.excerpt(style, colour, "");
+        }
         for label in &diagnostic.labels {
             out += &Line::at(text, label.span).excerpt(style, CYAN, &label.message);
         }
@@ -213,7 +226,11 @@ pub fn render_as_bpftrace(diagnostics: &[Diagnostic], name: &str, text: &str, st
             let shown = shown(line.text);
             out += &format!("{shown}\n{indent}{under}\n");
         };
-        about(diagnostic.span, &style.paint(colour, word), &diagnostic.message);
+        let word = style.paint(colour, word);
+        about(diagnostic.span, &word, &diagnostic.message);
+        for call in expansion::calls(text, diagnostic.span) {
+            about(call, &word, "expanded from");
+        }
         for label in &diagnostic.labels {
             about(label.span, &style.paint(CYAN, "NOTE:"), &label.message);
         }
@@ -227,6 +244,7 @@ pub fn render_as_bpftrace(diagnostics: &[Diagnostic], name: &str, text: &str, st
 /// Where a span is, as bpftrace names places: `FILE:LINE:COLUMN-COLUMN`, of several lines `FILE:LINE-LINE`.
 pub fn place(name: &str, text: &str, span: Span) -> String {
     let line = Line::at(text, span);
+    let span = expansion::written(text, span);
     let name = line.file.unwrap_or(name);
     let end = floor(text, span.end as usize);
     let more = text[floor(text, span.start as usize).min(end)..end]
@@ -281,6 +299,7 @@ struct Line<'a> {
 
 impl<'a> Line<'a> {
     fn at(text: &'a str, span: Span) -> Self {
+        let span = expansion::written(text, span);
         let start = floor(text, span.start as usize);
         let end = floor(text, span.end as usize).max(start);
         let first = text[..start].rfind('\n').map_or(0, |i| i + 1);

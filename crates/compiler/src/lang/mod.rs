@@ -4,6 +4,7 @@ pub mod ast;
 pub mod config;
 pub mod diag;
 pub mod expand;
+mod expansion;
 pub mod format;
 pub mod glob;
 mod lexer;

@@ -1,6 +1,5 @@
 //! Source texts one behind the other: a position in the whole belongs to one of them.
 
-use super::ast::Span;
 use super::diag::{self, Diagnostic, Style};
 
 /// A script and the sources that it takes in, as one text.
@@ -55,45 +54,27 @@ impl Sources {
         &self.files
     }
 
-    /// The text that a place lies in.
-    fn file_of(&self, span: Span) -> Option<&Source> {
-        let start = span.start as usize;
-        self.files.iter().rev().find(|file| file.start <= start)
-    }
-
     /// The text of one of the files.
     pub fn text_of(&self, file: &Source) -> &str {
         self.text.get(file.start..file.end).unwrap_or_default()
     }
 
-    /// Shows diagnostics, each in the text that it is about; other places that matter are shown if they lie in the same text.
+    /// Adds the texts of macros, one for each call, behind the sources.
+    pub(super) fn add_copies(&mut self, copies: &str) {
+        self.text.push_str(copies);
+    }
+
+    /// Shows diagnostics, each in the text that it is about.
     pub fn render(&self, diagnostics: &[Diagnostic], style: Style) -> String {
-        let mut out = String::new();
-        for diagnostic in diagnostics {
-            let Some(file) = self.file_of(diagnostic.span) else {
-                continue;
-            };
-            let mut own = diagnostic.clone();
-            own.labels.retain(|label| self.file_of(label.span) == Some(file));
-            for span in own
-                .labels
-                .iter_mut()
-                .map(|label| &mut label.span)
-                .chain([&mut own.span])
-            {
-                let base = u32::try_from(file.start).unwrap_or(u32::MAX);
-                span.start = span.start.saturating_sub(base);
-                span.end = span.end.saturating_sub(base);
-            }
-            out += &diag::render(&[own], &file.name, self.text_of(file), style);
-        }
-        out
+        let name = self.files.first().map_or("", |file| &file.name);
+        diag::render(diagnostics, name, &self.text, style)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lang::ast::Span;
 
     #[test]
     fn a_place_is_shown_in_its_own_text() {
@@ -104,11 +85,13 @@ mod tests {
             start,
             end: start + 6,
         };
-        assert_eq!(all.file_of(span).map(|file| file.name.as_str()), Some("more.bt"));
         let other = Span { start: 0, end: 6 };
         let found = Diagnostic::error(span, "wrong").label(other, "in another text");
         let shown = all.render(&[found], Style::default());
-        assert_eq!(shown, "more.bt:2:1: error: wrong\n    second\n    ^^^^^^\n");
+        assert_eq!(
+            shown,
+            "more.bt:2:1: error: wrong\n    second\n    ^^^^^^\n    import \"more\"\n    ^^^^^^ in another text\n"
+        );
         let found = [Diagnostic::error(span, "wrong"), Diagnostic::error(other, "here")];
         let shown = diag::render(&found, "main.bt", all.text(), Style::default());
         let expected = "more.bt:2:1: error: wrong\n    second\n    ^^^^^^\nmain.bt:1:1: error: here\n    import \"more\"\n    ^^^^^^\n";

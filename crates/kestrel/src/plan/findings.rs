@@ -1,7 +1,7 @@
 //! Findings of planning about a text: each once, those about many events with a list of the events.
 
 use kestrel_compiler::lang::ast::{Probe, Span};
-use kestrel_compiler::lang::diag::{Diagnostic, sort_by_place};
+use kestrel_compiler::lang::diag::{Diagnostic, sort_by_call};
 use std::collections::HashMap;
 
 /// Findings about one text.
@@ -69,16 +69,16 @@ impl Findings {
         );
     }
 
-    /// The warnings by their places, or all errors.
-    pub(super) fn finish(mut self) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
+    /// The warnings by their places in `text`, or all errors.
+    pub(super) fn finish(mut self, text: &str) -> Result<Vec<Diagnostic>, Vec<Diagnostic>> {
         if !self.errors.is_empty() {
-            sort_by_place(&mut self.errors);
+            sort_by_call(&mut self.errors, text);
             return Err(self.errors);
         }
         let remarks = self.remarks.into_iter();
         self.warnings
             .extend(remarks.map(|(diagnostic, events)| with_events(diagnostic, &events)));
-        sort_by_place(&mut self.warnings);
+        sort_by_call(&mut self.warnings, text);
         Ok(self.warnings)
     }
 }

@@ -42,12 +42,18 @@ impl Expander<'_> {
             arguments.insert(parameter.name.as_str(), one);
         }
         self.calls += 1;
+        // In the library's macros it is the call that is wrong, and its user did not write them.
+        let copy = match library {
+            true => None,
+            false => self.copies.add(macro_.span, span),
+        };
         let inner = Scope::Call(Call {
             name: &macro_.name.node,
             library,
             arguments,
             number: self.calls,
             place: span,
+            copy,
             caller: scope,
         });
         self.height = 0;

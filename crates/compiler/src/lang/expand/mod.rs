@@ -18,7 +18,7 @@ pub use option::NamedOption;
 
 use super::ast::{Definition, Item, Script};
 use super::config::Config;
-use super::diag::{Diagnostic, sort_by_place};
+use super::diag::{Diagnostic, sort_by_call};
 use super::parse::FINDINGS;
 use super::source::Sources;
 use macros::Macros;
@@ -80,7 +80,7 @@ pub fn expand(name: &str, text: &str, config: Config, inputs: &Inputs<'_>) -> Ex
             _ => {}
         }
     }
-    let mut expander = Expander::new(&macros, inputs, &expanded.config);
+    let mut expander = Expander::new(&macros, inputs, &expanded.config, expanded.sources.text());
     for item in &read.items {
         expanded.script.items.extend(expander.item(item));
     }
@@ -88,9 +88,11 @@ pub fn expand(name: &str, text: &str, config: Config, inputs: &Inputs<'_>) -> Ex
         found,
         options,
         unknown,
+        copies,
     } = expander.finish();
+    expanded.sources.add_copies(&copies);
     expanded.found.extend(found);
-    sort_by_place(&mut expanded.found);
+    sort_by_call(&mut expanded.found, expanded.sources.text());
     // One call of a macro can be wrong in the same way many times.
     expanded.found.dedup();
     expanded.found.truncate(FINDINGS);

@@ -11,6 +11,7 @@ use crate::lang::ast::{
 };
 use crate::lang::config::Config;
 use crate::lang::diag::Diagnostic;
+use crate::lang::expansion::Copies;
 use crate::lang::lexer::number_of;
 use crate::lang::parse::settled_kind;
 
@@ -27,6 +28,8 @@ pub(super) struct Expander<'a> {
     pub(super) inputs: &'a Inputs<'a>,
     pub(super) config: &'a Config,
     pub(super) options: Options,
+    /// The texts of macros, one for each call.
+    pub(super) copies: Copies<'a>,
     pub(super) found: Vec<Diagnostic>,
     /// Calls of macros so far.
     pub(super) calls: u32,
@@ -45,15 +48,23 @@ pub(super) struct Finished {
     pub(super) options: Vec<NamedOption>,
     pub(super) unknown: Vec<String>,
     pub(super) found: Vec<Diagnostic>,
+    /// The text of all copies of macros.
+    pub(super) copies: String,
 }
 
 impl<'a> Expander<'a> {
-    pub(super) fn new(macros: &'a Macros<'a>, inputs: &'a Inputs<'a>, config: &'a Config) -> Self {
+    pub(super) fn new(
+        macros: &'a Macros<'a>,
+        inputs: &'a Inputs<'a>,
+        config: &'a Config,
+        sources: &'a str,
+    ) -> Self {
         Self {
             macros,
             inputs,
             config,
             options: Options::default(),
+            copies: Copies::new(sources),
             found: Vec::new(),
             calls: 0,
             nodes: 0,
@@ -68,6 +79,7 @@ impl<'a> Expander<'a> {
             unknown: self.options.unknown(self.inputs.named),
             options: self.options.take(),
             found: self.found,
+            copies: self.copies.finish(),
         }
     }
 

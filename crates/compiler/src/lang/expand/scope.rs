@@ -1,6 +1,7 @@
 //! Scopes of names: in the script itself, or in the body of a macro that is called.
 
 use crate::lang::ast::{Expr, Span};
+use crate::lang::expansion::Copy;
 use std::collections::BTreeMap;
 
 /// Argument for a macro's parameter.
@@ -32,6 +33,8 @@ pub(super) struct Call<'a> {
     pub(super) number: u32,
     /// Place of the call in the script.
     pub(super) place: Span,
+    /// The copy of the macro that errors in it are reported in.
+    pub(super) copy: Option<Copy>,
     pub(super) caller: &'a Scope<'a>,
 }
 
@@ -40,7 +43,7 @@ impl<'a> Scope<'a> {
     pub(super) fn place(&self, own: Span) -> Span {
         match self {
             Self::Script => own,
-            Self::Call(call) => call.place,
+            Self::Call(call) => call.copy.and_then(|copy| copy.place(own)).unwrap_or(call.place),
         }
     }
 

@@ -148,7 +148,8 @@ impl Parser<'_> {
         }
         self.height = tree;
         self.tallest = self.tallest.max(tree);
-        Ok(Expr::joined(first, rest))
+        let whole = self.span_from(start);
+        Ok(Expr::joined(first, rest, whole))
     }
 
     /// Whether the slash that is next ends the predicate: a block, another event or the end of the text follows it.

@@ -79,13 +79,18 @@ impl Planner<'_> {
         cells: &[Option<Cell>],
         mut why: Vec<Diagnostic>,
     ) {
-        let first = behind(&self.source.text, &self.handlers[handler].probe).0;
+        let (first, written) = behind(&self.source.text, &self.handlers[handler].probe);
+        let behind_it = first + written.len() as u32;
         let mut mine = cells
             .iter()
             .flatten()
             .filter(|cell| cell.handler == handler && cell.required);
         if let Some(cell) = mine.next() {
             let moved = |span: &mut Span| {
+                // Bodies of macros stand once for all rows.
+                if span.start >= behind_it {
+                    return;
+                }
                 span.start = (span.start + cell.start).saturating_sub(first);
                 span.end = (span.end + cell.start).saturating_sub(first);
             };

@@ -164,7 +164,7 @@ impl<'a> Planner<'a> {
     /// Passes the findings about a source on, or refuses the source.
     fn end_source(&mut self) -> Result<()> {
         let source_text = self.source.text.to_string();
-        match std::mem::take(&mut self.findings).finish() {
+        match std::mem::take(&mut self.findings).finish(&source_text) {
             Ok(warnings) => {
                 let warnings = warnings.into_iter().map(|d| (source_text.clone(), d));
                 self.warnings.extend(warnings);
