@@ -24,6 +24,7 @@ fn integers_held_as_a_type_that_lacks_some_of_their_values_are_warned_of() {
             "int64",
         ),
         ("$b = -1; let $a: uint16 = $b; print($a)", "int8", "uint16"),
+        ("let $a: uint8 = 1; $a += 2; print($a)", "uint64", "uint8"),
         (
             "$n = (uint64)300; let $a: uint8 = $n; print($a)",
             "uint64",

@@ -53,6 +53,17 @@ impl Checker<'_> {
         })
     }
 
+    /// Whether one is a pointer to something and the other a number, which scripts do not mix.
+    pub(crate) fn mixes_pointers(&self, held: &Type, stored: &Type) -> bool {
+        match (held, stored) {
+            (Type::Pointer(pointer), Type::Integer { .. })
+            | (Type::Integer { .. }, Type::Pointer(pointer)) => {
+                self.globals.infers_types && (pointer.to != Pointee::Unknown || pointer.levels > 0)
+            }
+            _ => false,
+        }
+    }
+
     /// A value as one of the type that holds it; `None` where it is of another kind.
     pub(crate) fn fitted_to(&mut self, value: Expr, ty: &Type) -> Option<Expr> {
         let span = value.span;

@@ -405,8 +405,8 @@ impl Checker<'_> {
             Some(id) => {
                 if op.is_none() {
                     self.fits_declaration(id, written, &value.ty)?;
-                    self.warn_of_implicit_cast(&value, &self.variable_type(id));
                 }
+                self.warn_of_implicit_cast(&value, &self.variable_type(id));
                 self.set(id, value)
             }
             None => {
@@ -529,7 +529,8 @@ impl Checker<'_> {
                 self.widen_variable(variable, joined);
             }
         }
-        match self.fitted_to(value.clone(), &ty) {
+        let mixes = self.mixes_pointers(&ty, &value.ty);
+        match self.fitted_to(value.clone(), &ty).filter(|_| !mixes) {
             Some(value) => Ok(StatementKind::Set { variable, value }),
             None => Err(self.other_type(variable, &ty, &value)),
         }

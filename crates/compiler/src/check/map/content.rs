@@ -63,6 +63,13 @@ impl Checker<'_> {
         };
         let number = map.number;
         let known = self.globals.held.get(&number).cloned();
+        if let (MapChange::Set(_), Some(known)) = (change, &known)
+            && self.mixes_pointers(known, &stored.ty)
+        {
+            let message = self.mismatch(&map.title(), stored, known);
+            let found = Diagnostic::error(stored.span, message);
+            return Err(self.report(found.hint("cast it, or use another map")));
+        }
         let Type::Pointer(stored_pointer) = &stored.ty else {
             if matches!(change, MapChange::Add(_)) && !matches!(known, Some(Type::Pointer(_))) {
                 self.globals.counted.insert(number);
