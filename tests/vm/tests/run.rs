@@ -430,7 +430,7 @@ fn functions_of_programs_are_traced() {
     assert_eq!(lines("interval_us_100000_2"), 2, "{}\n{}", run.out, run.err);
     assert_eq!(lines("fexit:bpf:"), 1, "{}\n{}", run.out, run.err);
     assert_eq!(
-        lines("no BPF program with types has such a function"),
+        lines("no function of a loaded BPF program with types"),
         1,
         "{}",
         run.out

@@ -9,7 +9,7 @@ use super::spec::text_of;
 use super::typed::qualified;
 use crate::attach::{self, Mechanism};
 use crate::code::KERNEL;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, nothing_matches};
 use kestrel_compiler::context::{Context, EventField, Features, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_trace::event_kind;
@@ -149,10 +149,9 @@ impl Trampoline {
         };
         let found = bpf_function::find(number, &Glob::new(name))?;
         if found.is_empty() {
-            return Err(Error::Unsupported {
-                what: text_of(spec),
-                why: "no BPF program with types has such a function; kestrel run -l 'fentry:bpf:*' shows those that are loaded".to_owned(),
-            });
+            let what =
+                "function of a loaded BPF program with types (kestrel run -l 'fentry:bpf:*' shows them)";
+            return Err(nothing_matches(what, &text_of(spec), Vec::new()));
         }
         let program = match self.at_return {
             true => ProgramKind::Fexit,

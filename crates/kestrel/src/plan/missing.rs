@@ -65,6 +65,7 @@ impl Planner<'_> {
                 let why = error.to_string();
                 let said = match name.split_once(' ') {
                     Some(("rawtracepoint", _)) if spec.parts.len() == 2 => NO_ATTACH_POINTS.to_owned(),
+                    Some(("fentry" | "fexit", _)) if of_programs(spec) => NO_ATTACH_POINTS.to_owned(),
                     Some(("iter", iterator)) => {
                         format!("iter {iterator} not available for your kernel version.")
                     }
@@ -75,8 +76,11 @@ impl Planner<'_> {
                     _ => format!("No matches for {name}."),
                 };
                 self.nothing_matched = ![NO_ATTACH_POINTS, NO_INSTRUCTION].contains(&said.as_str());
-                let inside = said == NO_INSTRUCTION;
-                let found = Diagnostic::error(spec.span, said).not_attachable(inside);
+                // Where unsafe places are allowed, bpftrace tries to attach whatever is named.
+                let tried = self.options.allows_unsafe
+                    && matches!(name.split_once(' '), Some(("kprobe" | "kretprobe", _)));
+                let at_attaching = said == NO_INSTRUCTION || tried;
+                let found = Diagnostic::error(spec.span, said).not_attachable(at_attaching);
                 let untraceable = untraceable.map(|message| Diagnostic::warning(spec.span, message));
                 let found = [found.hint(why).hint(HINT)];
                 Err(self.refusal(untraceable.into_iter().chain(found).collect()))
@@ -293,6 +297,11 @@ fn is_missing(error: &Error) -> bool {
         Error::Trace(kestrel_trace::Error::Io { source, .. }) => source.kind() == ErrorKind::NotFound,
         _ => false,
     }
+}
+
+/// Whether it names a function of BPF programs: `fentry:bpf:NAME`.
+fn of_programs(spec: &EventSpec) -> bool {
+    spec.parts.len() > 2 && spec.parts[1].text == "bpf"
 }
 
 /// Whether an error says that this kernel has no events of the kind.
