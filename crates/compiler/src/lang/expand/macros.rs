@@ -1,5 +1,6 @@
 //! The macros of a script and of the library, by name.
 
+use crate::builtin;
 use crate::lang::ast::{Arg, ExprKind, Macro, MacroParameterKind};
 use crate::lang::diag::Diagnostic;
 use std::collections::BTreeMap;
@@ -68,6 +69,13 @@ impl<'a> Macros<'a> {
                 .any(|(parameter, arg)| fits(parameter.kind, &arg.value.kind).is_none());
             (!wrong, !known.library, exact)
         })
+    }
+
+    /// Whether there is a macro of that name, and no built-in, that is called with or without parentheses.
+    pub(super) fn is_known(&self, name: &str, called: bool) -> bool {
+        let known = self.by_name.get(name).into_iter().flatten();
+        let mut known = known.filter(|one| called || one.macro_.parameters.is_empty());
+        known.next().is_some() && builtin::find(name).is_none()
     }
 
     /// All macros of that name, whatever their parameters.

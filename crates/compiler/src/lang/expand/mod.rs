@@ -16,11 +16,12 @@ pub use comptime::number;
 pub use inputs::{Files, ImportedText, Inputs, NoFiles};
 pub use option::NamedOption;
 
-use super::ast::{Definition, Item, Script};
+use super::ast::{Definition, ExprKind, Item, Probe, Script};
 use super::config::Config;
 use super::diag::{Diagnostic, sort_by_call};
-use super::parse::FINDINGS;
+use super::parse::{FINDINGS, parse_file};
 use super::source::Sources;
+use super::walk::Node;
 use macros::Macros;
 use rewrite::{Expander, Finished};
 
@@ -44,6 +45,49 @@ pub struct Expanded {
     pub unknown: Vec<String>,
     /// Errors found on the way.
     pub found: Vec<Diagnostic>,
+}
+
+/// Probes of a text without macros of its own, where they use macros of the library that are no built-ins (`ppid`): what is wrong in a call has its place.
+pub fn with_library(probes: Vec<Probe>) -> (Vec<Probe>, Vec<Diagnostic>) {
+    let inputs = Inputs::default();
+    let texts = inputs.library.iter().map(|(_, text)| *text);
+    let items: Vec<Item> = texts
+        .flat_map(|text| {
+            parse_file(text, 0..text.len(), Default::default(), false)
+                .script
+                .items
+        })
+        .collect();
+    let mut found = Vec::new();
+    let mut macros = Macros::default();
+    for item in &items {
+        if let Item::Macro(one) = item {
+            macros.add(one, true, &mut found);
+        }
+    }
+    let config = Config::default();
+    let mut expander = Expander::new(&macros, &inputs, &config, "");
+    let uses_one = |node: Node<'_>| match node {
+        Node::Expr(expr) => match &expr.kind {
+            ExprKind::Identifier(name) => macros.is_known(name, false),
+            ExprKind::Call { name, .. } => macros.is_known(&name.node, true),
+            _ => false,
+        },
+        Node::Type(_) => false,
+    };
+    let probes = probes
+        .into_iter()
+        .map(|probe| match probe.any(&uses_one) {
+            true => expander.handler(&probe),
+            false => probe,
+        })
+        .collect();
+    found.extend(expander.finish().found);
+    for one in &mut found {
+        // Second places are in the library's text.
+        one.labels.clear();
+    }
+    (probes, found)
 }
 
 /// Expands a script that people know as `name`; `config` is what the environment has set.
@@ -100,5 +144,41 @@ pub fn expand(name: &str, text: &str, config: Config, inputs: &Inputs<'_>) -> Ex
         options,
         unknown,
         ..expanded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lang::parse::parse_probes;
+
+    #[test]
+    fn handlers_of_the_command_line_have_the_macros_of_the_library() {
+        let text = "sched:sched_switch { print(ppid); print(comm) }";
+        let (probes, found) = parse_probes(text);
+        assert!(found.is_empty());
+        let uses = |probe: &Probe, word: &str| {
+            probe.any(&|node| {
+                matches!(node, Node::Expr(expr) if matches!(&expr.kind, ExprKind::Identifier(name) if name == word))
+            })
+        };
+        assert!(uses(&probes[0], "ppid") && !uses(&probes[0], "curtask"));
+        let (probes, found) = with_library(probes);
+        assert!(found.is_empty());
+        assert!(!uses(&probes[0], "ppid") && uses(&probes[0], "curtask") && uses(&probes[0], "comm"));
+        // Errors in the macro have the place of the call.
+        let outside =
+            |node: Node<'_>| matches!(node, Node::Expr(expr) if expr.span.end as usize > text.len());
+        assert!(!probes[0].any(&outside));
+    }
+
+    #[test]
+    fn a_wrong_call_of_the_librarys_macros_is_an_error_at_its_place() {
+        let (probes, _) = parse_probes("sched:sched_switch { print(leader_tid(1, 2)) }");
+        let (_, found) = with_library(probes);
+        let [one] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert_eq!((one.span.start, one.labels.len()), (27, 0), "{one:?}");
     }
 }

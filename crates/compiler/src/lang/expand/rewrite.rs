@@ -119,9 +119,17 @@ impl<'a> Expander<'a> {
     }
 
     fn probe(&mut self, probe: &Probe) -> Probe {
-        let scope = &Scope::Script;
         Probe {
             events: probe.events.iter().map(|event| self.event(event)).collect(),
+            ..self.handler(probe)
+        }
+    }
+
+    /// A probe of which only predicate and block are expanded.
+    pub(super) fn handler(&mut self, probe: &Probe) -> Probe {
+        let scope = &Scope::Script;
+        Probe {
+            events: probe.events.clone(),
             predicate: probe
                 .predicate
                 .as_ref()

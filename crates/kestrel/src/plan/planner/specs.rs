@@ -12,6 +12,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_compiler::definition::overlay;
 use kestrel_compiler::lang::ast::Probe;
 use kestrel_compiler::lang::diag::has_errors;
+use kestrel_compiler::lang::expand::with_library;
 use kestrel_compiler::lang::parse_probes;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +23,9 @@ impl Planner<'_> {
         let mut hooks = Vec::new();
         let mut planned: HashSet<String> = HashSet::new();
         for spec in specs {
-            let (probes, found) = parse_probes(spec);
+            let (probes, mut found) = parse_probes(spec);
+            let (probes, wrong) = with_library(probes);
+            found.extend(wrong);
             if has_errors(&found) {
                 return Err(Error::Program {
                     source_text: spec.clone(),

@@ -3,6 +3,7 @@
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::Spanned;
 use kestrel_compiler::lang::diag::has_errors;
+use kestrel_compiler::lang::expand::with_library;
 use kestrel_compiler::lang::parse_probes;
 use kestrel_hook::table::{BufferSpec, IMPLICIT, TableFile, TableSpec};
 use std::cmp::Reverse;
@@ -30,7 +31,9 @@ pub(super) fn check_name(name: &str) -> Result<()> {
 
 /// Reads a probe's text: events with or without a block, or several such with blocks.
 pub(super) fn file(name: &str, text: &str) -> Result<TableFile> {
-    let (probes, found) = parse_probes(text);
+    let (probes, mut found) = parse_probes(text);
+    let (probes, wrong) = with_library(probes);
+    found.extend(wrong);
     if has_errors(&found) {
         return Err(Error::Program {
             source_text: text.to_owned(),
