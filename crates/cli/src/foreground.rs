@@ -132,7 +132,15 @@ impl Foreground {
 
     /// Lets the held command exec; the run ends when it exits.
     pub(crate) fn release(&mut self, held: Option<PausedCommand>) -> Result<(), Failure> {
-        let release = |held: PausedCommand| held.release();
+        self.release_by(held, PausedCommand::release)
+    }
+
+    /// As [`Foreground::release`], in a way of its own.
+    pub(crate) fn release_by(
+        &mut self,
+        held: Option<PausedCommand>,
+        release: impl FnOnce(PausedCommand) -> kestrel::kernel::Result<Child>,
+    ) -> Result<(), Failure> {
         self.command = held
             .map(release)
             .transpose()

@@ -30,6 +30,8 @@ pub const ENDLESS: Helper = Helper(u32::MAX - 1);
 
 /// In place of a helper: an index behind the end of an array, counted always in programs.
 pub const OUTSIDE: Helper = Helper(u32::MAX - 2);
+/// In place of a helper: a stack of a process whose unwind tables are not known, counted always in programs.
+pub const UNWINDING: Helper = Helper(u32::MAX - 3);
 
 /// The map: a hash that is allocated beforehand, so that programs in interrupts can add keys.
 pub fn spec() -> MapSpec {

@@ -21,6 +21,7 @@ pub mod packets;
 pub mod pass;
 pub mod program;
 pub mod sink;
+pub mod unwind;
 
 pub use error::Error;
 pub use program::Program;

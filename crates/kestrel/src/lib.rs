@@ -37,7 +37,7 @@ pub use kestrel_kernel as kernel;
 /// Diagnostics of the language about a text, and how they are shown.
 pub mod language {
     pub use kestrel_compiler::builtin::names as builtin_names;
-    pub use kestrel_compiler::failures::{DIVISION, ENDLESS, Failure, OUTSIDE};
+    pub use kestrel_compiler::failures::{DIVISION, ENDLESS, Failure, OUTSIDE, UNWINDING};
     pub use kestrel_compiler::lang::ast::Span;
     pub use kestrel_compiler::lang::diag::{
         Diagnostic, Style, nearest, position, render, render_as_bpftrace,

@@ -261,7 +261,7 @@ impl Refusals<'_> {
         }
         match &expr.kind {
             ExprKind::Stack { space, .. } => self.stack(span, *space),
-            ExprKind::StackCopy { .. } => {
+            ExprKind::StackCopy { .. } | ExprKind::Unwound { .. } => {
                 self.missing(span, "a copy of the stack", "ustack");
             }
             ExprKind::Intrinsic(Intrinsic::FunctionAddress) => self.word(span, "func"),

@@ -8,9 +8,11 @@ mod sections;
 mod spelling;
 mod types;
 mod unit;
+mod unwind;
 
 pub use function::{Parameter, ParameterPlace, Signature};
 pub use lines::{Line, Lines};
+pub use unwind::unwind_rows;
 
 pub(crate) use files::Identity;
 use gimli::{Dwarf, DwarfPackage, DwoId};

@@ -31,8 +31,13 @@ const FRAMELESS: &str = "
 
 /// The program without frame pointers, compiled, if there is a compiler.
 fn frameless(place: &WorkFolder) -> Option<PathBuf> {
-    let (source, program) = (place.path().join("frameless.c"), place.path().join("frameless"));
-    std::fs::write(&source, FRAMELESS).unwrap();
+    compiled(place, "frameless", FRAMELESS)
+}
+
+/// A program of C compiled without frame pointers, if there is a compiler.
+fn compiled(place: &WorkFolder, name: &str, text: &str) -> Option<PathBuf> {
+    let (source, program) = (place.path().join(format!("{name}.c")), place.path().join(name));
+    std::fs::write(&source, text).unwrap();
     let mut compiler = std::process::Command::new("cc");
     compiler.args(["-O1", "-fomit-frame-pointer", "-o"]).arg(&program);
     let compiled = compiler
@@ -120,15 +125,118 @@ fn stacks_without_frame_pointers_are_unwound() {
     place
         .run(&["run", "-e", &unnamed])
         .fails(2, &["requires a target process"]);
-    for (wrong, why) in [
-        ("@[dw_ustack()] = count()", "where it is printed"),
-        ("$x = dw_ustack()", "where it is printed"),
-        ("print(dw_ustack(build_id))", "ustack(build_id)"),
-    ] {
-        let text = format!("uprobe:{program}:inner {{ {wrong} }}");
-        let run = place.run(&["run", "--dwarf-pid", &own, "-e", &text]);
-        run.fails(2, &[why]);
+    let text = format!("uprobe:{program}:inner {{ print(dw_ustack(build_id)) }}");
+    let run = place.run(&["run", "--dwarf-pid", &own, "-e", &text]);
+    run.fails(2, &["ustack(build_id)"]);
+}
+
+/// A program that sorts in a handler of a signal: calls through a library, and through what the kernel puts on the stack.
+const SORTING: &str = "
+    #include <signal.h>
+    #include <stdlib.h>
+    volatile int sink;
+    __attribute__((noinline)) void inner(void) { sink = 1; }
+    __attribute__((noinline)) int compare(const void *a, const void *b) { inner(); sink = 2; return *(int *)a - *(int *)b; }
+    __attribute__((noinline)) void sort(void) { int x[2] = {2, 1}; qsort(x, 2, sizeof(int), compare); sink = 2; }
+    void handler(int signal) { sort(); sink = signal; }
+    __attribute__((noinline)) void outer(void) { raise(SIGUSR1); sink = 3; }
+    int main(void) { signal(SIGUSR1, handler); sort(); outer(); return 0; }";
+
+/// As keys, values of maps and variables stacks are unwound by the programs themselves, from a command's first instruction on: as those are that are copied and printed, and further where a
+/// signal's handler was called.
+#[test]
+fn held_stacks_without_frame_pointers_are_unwound() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let Some(program) = compiled(&place, "sorting", SORTING) else {
+        return;
+    };
+    let program = program.display().to_string();
+    let text = format!(
+        r#"config = {{ unstable_dw_ustack = enable }}
+        uprobe:{program}:inner {{
+            @n++;
+            printf("copied %d|%s|\n", @n, dw_ustack(perf));
+            $held = dw_ustack(perf);
+            printf("held %d|%s|\n", @n, $held);
+            @keys[dw_ustack(perf)] = count();
+            @limited[@n] = dw_ustack(perf, 2);
+            @mixed[@n, dw_ustack(raw, 1)] = 1;
+        }}"#
+    );
+    let run = place.run(&["run", "-q", "-e", &text, "-c", &program]).succeeds();
+    let names = |what: &str| -> Vec<String> {
+        let stack = run
+            .out
+            .split_once(what)
+            .and_then(|(_, rest)| rest.split('|').next());
+        let lines = stack.unwrap_or_default().lines().map(str::trim);
+        let name = |line: &str| Some(line.split_once(' ')?.1.split('+').next()?.to_owned());
+        lines.filter_map(name).collect()
+    };
+    let all = format!("{}\n{}", run.out, run.err);
+    let held = names("held 1|");
+    assert_eq!(names("copied 1|"), held, "{all}");
+    for wanted in ["inner", "compare", "sort", "main", "_start"] {
+        assert!(held.iter().any(|name| name == wanted), "{wanted}: {all}");
     }
+    let in_signal = names("held 2|");
+    let mut seen = in_signal.iter();
+    for wanted in ["inner", "compare", "sort", "handler", "outer", "main", "_start"] {
+        assert!(seen.any(|name| name == wanted), "{wanted}: {all}");
+    }
+    assert_eq!(run.out.matches("]: 1").count(), 4, "two keys, twice: {all}");
+    let limited = run.out.split_once("@limited[1]: ").map(|(_, rest)| rest);
+    let limited = limited.and_then(|rest| rest.split_once("\n\n")).map(|(it, _)| it);
+    assert_eq!(limited.map(|it| it.matches('\t').count()), Some(2), "{all}");
+    assert_eq!(run.err, "");
+    // A process that none of the options names: its innermost frame, and a warning.
+    let own = std::process::id().to_string();
+    let text = format!(
+        "config = {{ unstable_dw_ustack = enable }} uprobe:{program}:inner {{ @[dw_ustack(perf)] = count(); exit() }}"
+    );
+    let mut other = place.command(&["run", "-q", "--dwarf-pid", &own, "-e", &text]);
+    let script = format!(
+        "while kill -0 $PPID && [ ! -e {0}/done ]; do {program}; done",
+        place.path().display()
+    );
+    let mut looping = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .spawn()
+        .unwrap();
+    let unnamed = Answer::from(other.output().unwrap());
+    std::fs::write(place.path().join("done"), "").unwrap();
+    looping.wait().unwrap();
+    let unnamed = unnamed.succeeds();
+    assert_eq!(unnamed.out.matches('\t').count(), 1, "{}", unnamed.out);
+    let warning = "No DWARF unwind data available for this process";
+    assert!(unnamed.err.contains(warning), "{}", unnamed.err);
+}
+
+/// A process that runs is unwound by what it has mapped, a command that cannot be run is none.
+#[test]
+fn held_stacks_of_running_processes_are_unwound() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let source = SORTING.replace("outer(); return 0;", "for (;;) outer();");
+    let Some(program) = compiled(&place, "endless", &source) else {
+        return;
+    };
+    let mut endless = std::process::Command::new(&program).spawn().unwrap();
+    let (program, pid) = (program.display(), endless.id().to_string());
+    let text = format!(
+        "config = {{ unstable_dw_ustack = enable }} uprobe:{program}:inner {{ @[dw_ustack(perf)] = count(); if (@n++ == 20) {{ exit() }} }}"
+    );
+    let run = place.run(&["run", "-q", "-p", &pid, "-e", &text]);
+    endless.kill().unwrap();
+    endless.wait().unwrap();
+    let run = run.succeeds();
+    for wanted in [" inner+", " compare+", " sort+", " main+"] {
+        assert!(run.out.contains(wanted), "{wanted}: {}\n{}", run.out, run.err);
+    }
+    let missing = place.path().join("missing").display().to_string();
+    let run = place.run(&["run", "-q", "-e", &text, "-c", &missing]);
+    run.fails(1, &["No such file or directory"]);
 }
 
 /// In a PID namespace processes have other numbers: the addresses in their stacks are named by those that the command's own namespace has.

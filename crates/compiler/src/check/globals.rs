@@ -66,6 +66,8 @@ pub struct Globals {
     pub divides: bool,
     /// Whether there are processes whose stacks are unwound by their tables (`dw_ustack`).
     pub unwinds: bool,
+    /// Whether programs unwind stacks by tables themselves.
+    pub unwinds_in_kernel: bool,
     /// Whether a program may run commands (`--unsafe`).
     pub allows_unsafe: bool,
     /// Bytes of a text that is read without a length (`max_strlen`).

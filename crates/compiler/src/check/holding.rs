@@ -10,6 +10,7 @@ use super::value::{constant, string_constant, widened};
 use super::walk::MemoryPlace;
 use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
+use kestrel_trace::layout::Space;
 use std::sync::Arc;
 
 impl Checker<'_> {
@@ -41,9 +42,14 @@ impl Checker<'_> {
             | Type::Named(_)
             | Type::Buffer { .. }
             | Type::HeldStack(_) => value.ty.clone(),
-            Type::StackCopy { .. } => {
+            // It need not be copied where frames are found at once.
+            Type::StackCopy {
+                shown: Some((mode, max)),
+                ..
+            } => held_stack(Space::User, *max, *mode),
+            Type::StackCopy { shown: None, .. } => {
                 let message = "frames are found in the copy of a stack where it is printed: it can be no value or key of a map, and no variable";
-                let hint = "print it: printf(\"%s\", dw_ustack); as a key there is ustack, by frame pointers; kestrel record --call-graph dwarf counts stacks that are unwound";
+                let hint = "record it; in programs there are ustack, by frame pointers, and dw_ustack, by .eh_frame; kestrel record --call-graph dwarf counts stacks that are unwound";
                 return Err(self.report(Diagnostic::error(value.span, message).hint(hint)));
             }
             ty => {
@@ -140,6 +146,18 @@ impl Checker<'_> {
                 if (to.space, to.mode) == (*space, *mode) =>
             {
                 value
+            }
+            (
+                Type::HeldStack(to),
+                Type::StackCopy {
+                    shown: Some(shown), ..
+                },
+            ) if (to.space, to.mode) == (Space::User, shown.0) => {
+                let max = shown.1;
+                self.globals.unwinds_in_kernel = true;
+                self.globals.divides |= !self.globals.persistent;
+                let ty = held_stack(Space::User, max, to.mode);
+                Expr::new(ExprKind::Unwound { max }, ty, span)
             }
             _ => return None,
         })

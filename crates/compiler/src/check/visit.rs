@@ -197,6 +197,7 @@ macro_rules! operands {
             | ExprKind::Comm
             | ExprKind::Stack { .. }
             | ExprKind::StackCopy { .. }
+            | ExprKind::Unwound { .. }
             | ExprKind::MapValue(_)
             | ExprKind::Generation(_)
             | ExprKind::MapAddress(_)

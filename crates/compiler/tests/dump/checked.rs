@@ -306,6 +306,7 @@ impl Dump<'_> {
                 format!("({space}.memory {address} {max} of {length})")
             }
             ExprKind::StackCopy { .. } => "(stack-copy)".to_owned(),
+            ExprKind::Unwound { max } => format!("(unwound {max})"),
             ExprKind::Stack { space, max } => format!("({space:?}.stack {max})"),
         }
     }

@@ -23,3 +23,4 @@ mod meaning;
 mod pointers;
 mod room;
 mod series;
+mod unwound;

@@ -11,7 +11,7 @@ use kestrel_compiler::context::Context;
 use kestrel_compiler::ir::{MapKind, MapSpec, MapUse};
 use kestrel_compiler::lang::diag::{Style, render};
 use kestrel_compiler::lang::parse_events;
-use kestrel_compiler::{compile, map};
+use kestrel_compiler::{compile, map, unwind};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{self, state};
 use kestrel_trace::symbol::Symbols;
@@ -78,6 +78,7 @@ impl Maps {
             let mut globals = Globals {
                 infers_types: true,
                 max_strlen: Some(40),
+                unwinds: true,
                 shapes: shapes.clone(),
                 ..Globals::default()
             };
@@ -93,6 +94,7 @@ impl Maps {
         let globals = Globals {
             infers_types: true,
             max_strlen: Some(40),
+            unwinds: true,
             shapes,
             ..Globals::default()
         };
@@ -176,7 +178,13 @@ impl Maps {
                 flags: 0,
             },
             (_, Some(ty)) => map::spec(ty),
-            _ => panic!("no map {name}"),
+            _ => {
+                let mut tables = unwind::specs().into_iter();
+                let (_, spec) = tables
+                    .find(|(table, _)| table == name)
+                    .unwrap_or_else(|| panic!("no map {name}"));
+                spec
+            }
         };
         add(&mut self.machine, &spec)
     }
@@ -191,7 +199,8 @@ impl Maps {
         }
     }
 
-    fn at(&self, name: &str) -> Option<MapRef> {
+    /// The machine's map of a name.
+    pub(crate) fn at(&self, name: &str) -> Option<MapRef> {
         let place = self.names.iter().position(|known| known == name);
         place.map(|at| MapRef(at as u32))
     }

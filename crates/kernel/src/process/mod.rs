@@ -4,6 +4,8 @@ mod background_close;
 mod files;
 mod paused_command;
 mod pidfd;
+#[cfg(target_arch = "x86_64")]
+mod program_entry;
 mod signal;
 mod terminal;
 mod thread;

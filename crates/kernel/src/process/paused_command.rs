@@ -6,6 +6,7 @@
 //! command never runs.
 
 use crate::error::{Errno, Error, Result};
+use crate::host::Host;
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -90,6 +91,11 @@ impl PausedCommand {
     /// # Errors
     /// [`Error::System`] if the exec fails: `ENOENT`, `EACCES`.
     pub fn release(mut self) -> Result<Child> {
+        self.let_go()?;
+        self.join()
+    }
+
+    fn let_go(&mut self) -> Result<()> {
         if let Some(release) = self.release.take() {
             match write(release.as_raw_fd(), &[1]) {
                 // It was ended by a signal while it waited (Ctrl-C goes to it, too): a child that has ended, as any other.
@@ -97,7 +103,40 @@ impl PausedCommand {
                 Err(errno) => return Err(Error::system("release", self.program.clone(), errno)),
             }
         }
-        self.join()
+        Ok(())
+    }
+
+    /// Lets it go on, and calls `there` while it is stopped: when its exec is over, and before the first instruction of its program, when all is mapped that the program begins with. Where
+    /// it cannot be stopped, `there` is called behind the exec, while the program runs.
+    ///
+    /// # Errors
+    /// As [`PausedCommand::release`].
+    #[cfg(target_arch = "x86_64")]
+    pub fn release_to_entry(mut self, host: &Host, there: &mut dyn FnMut()) -> Result<Child> {
+        use super::program_entry::Traced;
+        match Traced::seize(self.pid) {
+            Ok(traced) => {
+                self.let_go()?;
+                traced.at_entry(host, there);
+                self.join()
+            }
+            Err(_) => {
+                let child = self.release()?;
+                there();
+                Ok(child)
+            }
+        }
+    }
+
+    /// As on other processors: `there` is called behind the exec.
+    ///
+    /// # Errors
+    /// As [`PausedCommand::release`].
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn release_to_entry(self, _host: &Host, there: &mut dyn FnMut()) -> Result<Child> {
+        let child = self.release()?;
+        there();
+        Ok(child)
     }
 
     fn join(&mut self) -> Result<Child> {

@@ -95,7 +95,7 @@ impl Resources {
             packets: (!globals.packets.is_empty())
                 .then(|| packets_map(cpus.len()))
                 .transpose()?,
-            maps: Maps::create(&globals.maps, globals.keeps_failures())?,
+            maps: Maps::create(&globals.maps, globals.keeps_failures(), globals.unwinds_in_kernel)?,
             objects: Objects::default(),
         })
     }

@@ -33,6 +33,7 @@ use naming::Needed;
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::os::fd::BorrowedFd;
+pub(crate) use unwind_tables::own_vdso;
 use unwinding::Unwinding;
 
 /// Result of polling the side band.

@@ -124,7 +124,7 @@ impl UnwindTables {
 }
 
 /// The image of the vDSO that this process has.
-fn own_vdso() -> Option<Vec<u8>> {
+pub(crate) fn own_vdso() -> Option<Vec<u8>> {
     let maps = procfs::maps(&Host::default(), std::process::id()).ok()?;
     let mapped = maps.into_iter().find(|mapped| mapped.path == VDSO)?;
     let size = mapped

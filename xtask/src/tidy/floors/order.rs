@@ -219,6 +219,7 @@ pub(super) const ORDERS: &[Order] = &[
             "map",
             "failures",
             "packets",
+            "unwind",
             "context",
             "pass",
             "check",

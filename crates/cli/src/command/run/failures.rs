@@ -2,7 +2,7 @@
 
 use super::message;
 use crate::style::system_words;
-use kestrel::language::{DIVISION, Diagnostic, ENDLESS, Failure, OUTSIDE, Span, position};
+use kestrel::language::{DIVISION, Diagnostic, ENDLESS, Failure, OUTSIDE, Span, UNWINDING, position};
 use kestrel::script::FailureMessages;
 use kestrel_trace::print::counted;
 use serde_json::Value;
@@ -142,6 +142,9 @@ impl Failed {
             OUTSIDE => Some("The index lies outside of the array: the element is read as 0."),
             ENDLESS => Some(
                 "The loop was ended after 8,388,607 times, before its condition or its range ended it: the kernel repeats nothing more often.",
+            ),
+            UNWINDING => Some(
+                "No DWARF unwind data available for this process: it is none of those that -p, -c and --dwarf-pid name. Its innermost frame is kept alone.",
             ),
             _ => None,
         }

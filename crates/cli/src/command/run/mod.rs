@@ -14,6 +14,7 @@ mod pins;
 mod read;
 mod recorded;
 mod target;
+mod unwinding;
 mod verdict;
 
 pub(crate) use bpftrace::main as as_bpftrace;
@@ -147,6 +148,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     perform.lost_by_place = counts_updates(options);
     perform.configure(&program.config);
     perform.escaped = !json && options.output.is_none() && crate::screen::shows_programs();
+    unwinding::learn_all(&session, &unwound, held.as_ref());
     perform.unwound = unwound;
     perform.interrupted = foreground.interrupt_flag();
     if let Err(error) = perform.follow(&session) {
@@ -221,7 +223,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         work.poll(true)?;
     } else {
         let starts_command = held.is_some();
-        foreground.release(held)?;
+        unwinding::release(&mut foreground, held, work.running.session(), catalog.host())?;
         if starts_command {
             // Iterators are to find the command itself, not the process that waits to become it.
             work.walk()?;

@@ -1,4 +1,4 @@
-//! The built-in `dw_ustack`: the process's stack, found by `.eh_frame` in a copy of its memory.
+//! The built-in `dw_ustack`: the process's stack, found by `.eh_frame`; where it is printed in a copy of its memory, where it is held by the program itself ([`crate::unwind`]).
 
 use super::copy::copied;
 use super::depth::mode_and_depth;
@@ -13,7 +13,7 @@ pub(crate) static DW_USTACK: Builtin = Builtin {
     name: "dw_ustack",
     numbered: false,
     usage: "dw_ustack[([mode, ]depth)]",
-    about: "the process's stack, innermost first, by .eh_frame: also of code without frame pointers; printed, of processes named by -p, -c or --dwarf-pid",
+    about: "the process's stack, innermost first, by .eh_frame: also of code without frame pointers, of processes named by -p, -c or --dwarf-pid",
     kind: BuiltinKind::Value(|checker, usage| {
         if !checker.globals.unwinds {
             let message = "dw_ustack requires a target process, whose unwind tables are read";

@@ -177,6 +177,8 @@ pub enum ExprKind {
     Stack { space: Space, max: u32 },
     /// Not a scalar: the process's registers, and so many bytes of its stack as far as it is there, what the field has no room for in pieces.
     StackCopy { bytes: u32 },
+    /// Not a scalar: at most `max` frames of the process, found in the kernel by its unwind tables.
+    Unwound { max: u32 },
     /// The value of a map of scalars or strings: 0 or the empty string where the key is absent. A string is not a scalar.
     MapValue(MapPlace),
     /// The generation of the map: the number of times that it was cleared.

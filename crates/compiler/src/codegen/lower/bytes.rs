@@ -140,7 +140,10 @@ impl Lower<'_> {
                 self.store_string(known, size.next_multiple_of(8), to, 0);
                 Ok(Bytes::of_slot(slot))
             }
-            ExprKind::Tuple(_) | ExprKind::ReadMemory { .. } | ExprKind::Stack { .. } => {
+            ExprKind::Tuple(_)
+            | ExprKind::ReadMemory { .. }
+            | ExprKind::Stack { .. }
+            | ExprKind::Unwound { .. } => {
                 let size = self.bytes_of(expr);
                 let slot = self.b.slot(size.max(1).next_multiple_of(8), 8);
                 self.put(expr, slot, 0, size)?;

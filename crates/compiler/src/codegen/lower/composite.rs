@@ -111,6 +111,9 @@ impl Lower<'_> {
                 };
                 return self.put_stack((*space, *max, mode), slot, offset, size);
             }
+            ExprKind::Unwound { max } => {
+                return self.put_unwound(*max, (slot, offset, size), value.span);
+            }
             _ => {}
         }
         if let ExprKind::Bytes {

@@ -1,7 +1,7 @@
 //! Failures of helpers, counted by place where the sink asks for it.
 
 use super::Lower;
-use crate::failures::{DIVISION, ENDLESS, ERRNO, HELPER, KEY, MAP, OUTSIDE, VALUE};
+use crate::failures::{DIVISION, ENDLESS, ERRNO, HELPER, KEY, MAP, OUTSIDE, UNWINDING, VALUE};
 use crate::ir::{Condition, Helper, Operand, Vreg, Width, helper};
 
 impl Lower<'_> {
@@ -39,6 +39,13 @@ impl Lower<'_> {
     pub(super) fn ended_by_kernel(&mut self) {
         if self.sink.counts_divisions() {
             self.count_failure(ENDLESS, 0.into());
+        }
+    }
+
+    /// Counts a stack of a process without tables.
+    pub(super) fn no_unwind_tables(&mut self) {
+        if self.sink.counts_divisions() {
+            self.count_failure(UNWINDING, 0.into());
         }
     }
 

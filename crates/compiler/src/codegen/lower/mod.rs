@@ -18,6 +18,7 @@ mod search;
 mod stack_copy;
 mod stack_flags;
 mod string;
+mod unwound;
 mod value;
 mod value_cache;
 

@@ -173,7 +173,8 @@ impl Lower<'_> {
             | ExprKind::ReadString { .. }
             | ExprKind::ReadMemory { .. }
             | ExprKind::Stack { .. }
-            | ExprKind::StackCopy { .. } => Err(Error::Malformed {
+            | ExprKind::StackCopy { .. }
+            | ExprKind::Unwound { .. } => Err(Error::Malformed {
                 what: "bytes where a number is wanted",
                 span: expr.span,
             }),

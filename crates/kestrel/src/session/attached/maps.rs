@@ -17,6 +17,33 @@ impl Session {
         self.resources.maps.failures()
     }
 
+    /// Whether programs unwind stacks by tables ([`Session::unwind_stacks_of`]).
+    pub fn unwinds_stacks(&self) -> bool {
+        self.resources.maps.unwinding().is_some()
+    }
+
+    /// Lets programs unwind the stacks of a process by the tables of what it has mapped now; gives how many of its mappings there was no room for. Does nothing where no program does so.
+    ///
+    /// # Errors
+    /// When the process is gone, or the kernel refuses.
+    pub fn unwind_stacks_of(&self, pid: u32) -> Result<usize> {
+        match self.resources.maps.unwinding() {
+            Some(unwinding) => unwinding.learn(pid, &self.resources.host),
+            None => Ok(0),
+        }
+    }
+
+    /// Says that the stacks of a process will be unwound as soon as its program begins: until then what is known of them is no reason for a warning.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn expect_stacks_of(&self, pid: u32) -> Result<()> {
+        match self.resources.maps.unwinding() {
+            Some(unwinding) => unwinding.expect(pid),
+            None => Ok(()),
+        }
+    }
+
     /// Map through which programs hand packets over, where they do.
     pub fn packets(&self) -> Option<&Map> {
         self.resources.packets.as_ref()

@@ -1,6 +1,7 @@
 //! The maps of a session's handlers: made from their types, found by programs, read, emptied; what lies in them is
 //! [`kestrel_trace::aggregate`]'s.
 
+use super::unwinding::KernelUnwinding;
 use crate::user_symbols::UserCode;
 use kestrel_catalog::symbols::live_symbols;
 use kestrel_catalog::{Error, Result};
@@ -29,6 +30,8 @@ pub struct Maps {
     stacks: Vec<(String, Map)>,
     /// Failures of helpers, where they are counted.
     failures: Option<Map>,
+    /// Tables by which programs unwind stacks, where they do.
+    unwinding: Option<KernelUnwinding>,
 }
 
 /// The state map, seen by programs and by us.
@@ -45,8 +48,11 @@ impl Maps {
     ///
     /// # Errors
     /// The kernel's: no memory, most of all.
-    pub fn create(types: &[MapType], counts_failures: bool) -> Result<Self> {
-        let mut maps = Self::default();
+    pub fn create(types: &[MapType], counts_failures: bool, unwinds: bool) -> Result<Self> {
+        let mut maps = Self {
+            unwinding: unwinds.then(KernelUnwinding::create).transpose()?,
+            ..Self::default()
+        };
         if counts_failures {
             let map = make(&failures::spec())?;
             map.update(&failures::OTHERS, &[0; 16], ValueCheck::Any)?;
@@ -87,6 +93,7 @@ impl Maps {
             maps,
             stacks,
             failures: None,
+            unwinding: None,
         })
     }
 
@@ -119,6 +126,9 @@ impl Maps {
         if external == failures::MAP {
             return self.failures.as_ref();
         }
+        if let Some(map) = self.unwinding.as_ref().and_then(|it| it.find(external)) {
+            return Some(map);
+        }
         let mut all = self.maps.iter();
         let map = all.find(|(ty, _)| map::external_name(ty) == external);
         let stacks = || {
@@ -127,6 +137,11 @@ impl Maps {
             self.stacks(&ty.name)
         };
         map.map(|(_, map)| map).or_else(stacks)
+    }
+
+    /// Tables by which programs unwind stacks, where they do.
+    pub(crate) fn unwinding(&self) -> Option<&KernelUnwinding> {
+        self.unwinding.as_ref()
     }
 
     /// Failures of helpers, by place, helper and errno; empty where they are not counted.

@@ -4,3 +4,4 @@ pub(crate) mod cpu_values;
 pub mod maps;
 pub(crate) mod missed;
 pub(crate) mod uncounted;
+pub(crate) mod unwinding;
