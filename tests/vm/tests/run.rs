@@ -381,13 +381,17 @@ fn functions_that_change_the_system_need_unsafe() {
 
 #[test]
 fn limits_of_probes_are_obeyed() {
-    let refused = kestrel(&["run", "-e", "kprobe:* { @ = count(); }"]);
+    let limited = |events: &str| {
+        let program = format!("config = {{ max_probes = 5 }} {events} {{ @ = count(); }}");
+        kestrel(&["run", "-e", &program, "-c", "cat /etc/passwd"])
+    };
+    let refused = limited("fentry:vfs_*");
     assert_ne!(refused.code, Some(0));
-    assert!(
-        refused.err.contains("exceeds the current limit of 1024 probes"),
-        "{}",
-        refused.err
-    );
+    let why = "exceeds the current limit of 5 probes";
+    assert!(refused.err.contains(why), "{}", refused.err);
+    // The kernel attaches a program to all these functions by one link.
+    let one = limited("kprobe:vfs_*").success();
+    assert!(one.contains("@: "), "{one}");
     let pattern = kestrel(&[
         "run",
         "-e",

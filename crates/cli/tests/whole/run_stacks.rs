@@ -68,6 +68,22 @@ fn addresses_in_maps_have_names_after_their_process() {
     }
 }
 
+/// Stacks of one place are as deep as each of them says, whichever comes first in a key.
+#[test]
+fn stacks_in_one_key_have_their_own_depths() {
+    needs_tracing!();
+    let program = "tracepoint:syscalls:sys_enter_exit_group /pid == cpid/ { @a[kstack(1), 5, kstack(3)] = 1; @b[kstack(2), 6, kstack(1)] = 1; }
+        end { for ($kv : @a) { print((len($kv.0.0), $kv.0.1, len($kv.0.2))); } for ($kv : @b) { print((len($kv.0.0), $kv.0.1, len($kv.0.2))); } }";
+    let run = WorkFolder::new().run(&["run", "-q", "-c", "true", "-e", program]);
+    let out = run.succeeds().out;
+    let frames = |from: &str, to: &str| {
+        let part = out.split(from).nth(1).and_then(|rest| rest.split(to).next());
+        part.map_or(0, |part| part.matches('+').count())
+    };
+    assert!(out.contains("(1, 5, 3)") && out.contains("(2, 6, 1)"), "{out}");
+    assert_eq!((frames("\n, 5, ", "]"), frames("\n, 6, ", "]")), (3, 1), "{out}");
+}
+
 /// Printed stacks of processes that `-p` or `-c` names are unwound by tables. Of other processes only the innermost frame is shown, with a warning.
 #[test]
 fn stacks_without_frame_pointers_are_unwound() {

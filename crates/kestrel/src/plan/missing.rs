@@ -11,8 +11,20 @@ use kestrel_compiler::lang::ast::{EventSpec, Probe, Span};
 use kestrel_compiler::lang::config::MissingProbes;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_compiler::lang::number_of;
+use kestrel_kernel::bpf::ProgramKind;
 use kestrel_kernel::{Errno, Error as Kernel};
 use std::io::ErrorKind;
+
+/// Number of attachments of a hook: one for all functions that the kernel attaches a program to at once.
+fn links(hook: &Hook) -> usize {
+    let events = hook.instances.len();
+    let first = hook.strategies.first();
+    let kinds = first.and_then(|strategy| strategy.mechanism.program_kinds(events).ok());
+    match kinds.as_deref() {
+        Some([ProgramKind::KprobeMulti | ProgramKind::UprobeMulti, ..]) => 1,
+        _ => events,
+    }
+}
 
 /// The words of bpftrace where patterns, and some names, stand for nothing.
 const NO_ATTACH_POINTS: &str = "Probe has no valid attach points. If this is expected, set the 'missing_probes' config variable to 'warn'.";
@@ -170,7 +182,7 @@ impl Planner<'_> {
     /// Refuses a program of more probes or programs than its settings allow.
     pub(super) fn within_limits(&self, program: &ProgramText, hooks: &[Hook]) -> Result<()> {
         let own = || hooks.iter().filter(|hook| !hook.companion);
-        let probes: usize = own().map(|hook| hook.instances.len() * hook.merged_probes).sum();
+        let probes: usize = own().map(|hook| links(hook) * hook.merged_probes).sum();
         let (limits, programs) = (&program.config, own().count());
         let (message, setting) = if probes as u64 > limits.max_probes {
             let limit = limits.max_probes;

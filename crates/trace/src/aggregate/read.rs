@@ -103,7 +103,7 @@ impl Row {
         })
     }
 
-    /// Looks up the frames of the stacks in it; `frames` gives those of a number, at most as many as wanted.
+    /// Looks up the frames of its stacks; `frames` gives those of a number, at most as many as wanted.
     fn take_stacks(&mut self, ty: &MapType, now: u64, frames: &mut impl FnMut(u32, u32) -> Option<Vec<u8>>) {
         self.read_ns = now;
         let mut wanted = Vec::new();
@@ -113,6 +113,8 @@ impl Row {
         if let (ValueKind::Whole(ty), RowValue::Whole(bytes)) = (&ty.value, &self.value) {
             numbers(ty, bytes, &mut wanted);
         }
+        // Of a stack that is there twice the larger limit comes first.
+        wanted.sort_unstable_by(|one, other| other.1.cmp(&one.1));
         for (number, max) in wanted {
             if !self.stacks.contains(number)
                 && let Some(frames) = frames(number, max)
@@ -376,8 +378,7 @@ fn numbers(ty: &FieldType, bytes: &[u8], wanted: &mut Vec<(u32, u32)>) {
 }
 
 fn stack_number(bytes: &[u8], max: u32) -> Option<(u32, u32)> {
-    let number = state::word(bytes, 0).cast_signed();
-    Some((u32::try_from(number).ok()?, max))
+    Some((u32::try_from(state::word(bytes, 0).cast_signed()).ok()?, max))
 }
 
 #[cfg(test)]
