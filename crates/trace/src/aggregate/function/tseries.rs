@@ -227,6 +227,10 @@ impl Function for Tseries {
 
     fn text(&self, aggregation: &Aggregation, words: &[u64], _div: i128, out: &mut String) {
         let points = points(aggregation, words);
+        if points.is_empty() {
+            out.push_str("\n<no data>\n");
+            return;
+        }
         let (least, most) = range(&points, aggregation.signed);
         let column = |value: i128| (value - least).saturating_mul(WIDTH) / (most - least);
         // bpftrace's, a column wider than that of values.
@@ -296,6 +300,20 @@ impl Function for Tseries {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_series_without_values_has_no_picture() {
+        let aggregation = Aggregation::with(TSERIES, false, vec![70, 4, 0]);
+        let mut words = vec![0; aggregation.function.words(&aggregation) as usize];
+        let text = |words: &[u64]| {
+            let mut out = String::new();
+            TSERIES.text(&aggregation, words, 1, &mut out);
+            out
+        };
+        assert_eq!(text(&words), "\n<no data>\n");
+        words[..3].copy_from_slice(&[7, 5, 0]);
+        assert!(text(&words).contains("hh:mm:ss"));
+    }
 
     #[test]
     fn intervals_begin_at_whole_multiples_of_the_date() {
