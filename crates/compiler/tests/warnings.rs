@@ -55,7 +55,7 @@ fn statements_behind_what_leaves_their_block_are_named() {
             "print($i)",
         ),
     ] {
-        let wanted = ("Unreachable statement".to_owned(), unreached.to_owned());
+        let wanted = ("Unreachable statement.".to_owned(), unreached.to_owned());
         assert_eq!(warnings(body), [wanted], "{body}");
     }
     for body in [
@@ -123,10 +123,10 @@ fn words_compared_with_negative_numbers_are_named() {
 
 #[test]
 fn a_cast_of_a_negative_number_to_its_type_is_unnecessary() {
-    let message = "Unnecessary cast: the value is of type int8 already".to_owned();
+    let message = "Unnecessary cast: expression is already of type int8".to_owned();
     assert_eq!(
         warnings("$a = (int8)-1; print($a)"),
-        [(message, "int8".to_owned())]
+        [(message, "(int8)".to_owned())]
     );
     for body in ["$a = (int16)-1; print($a)", "$a = (uint8)-1; print($a)"] {
         assert_eq!(warnings(body), [], "{body}");

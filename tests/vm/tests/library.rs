@@ -360,7 +360,7 @@ fn many_probes_are_registered_together_or_not_at_all() {
         "{message}"
     );
     let message = refused(vec![Kprobe::at("vfs_read").pre("record(nonsense)").into()]);
-    assert!(message.contains("unknown name \"nonsense\""), "{message}");
+    assert!(message.contains("Unknown identifier: 'nonsense'"), "{message}");
     let message = refused(vec![Jprobe::on("vfs_read").into(), Jprobe::on("vfs_read").into()]);
     assert!(message.contains("one jprobe at a time"), "{message}");
     // A probe that would be left out silently is refused, with a correction.

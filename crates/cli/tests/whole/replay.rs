@@ -247,7 +247,7 @@ fn all_that_a_program_needs_is_one_line_to_paste() {
     let run = place.run(&["run", "-e", program, "--trace", "t"]);
     run.fails(2, &[line]);
     // What only follows from that is not said.
-    assert!(!run.err.contains("nothing writes the map"), "{}", run.err);
+    assert!(!run.err.contains("Undefined map"), "{}", run.err);
     let switch = "tracepoint:sched:sched_switch { record(args, kstack) }";
     let pasted = [
         "record",

@@ -219,7 +219,7 @@ fn programs_that_are_wrong_are_refused() {
     needs_tracing!();
     let place = WorkFolder::new();
     let wrong = |program: &str, words: &[&str]| place.run(&["run", "-e", program]).fails(2, words);
-    wrong("begin { nosuch() }", &["unknown function \"nosuch\""]);
+    wrong("begin { nosuch() }", &["Unknown function: 'nosuch'"]);
     wrong("begin { printf(\"%d\") }", &["not enough arguments"]);
     wrong(
         "begin { system(\"touch here\") }",

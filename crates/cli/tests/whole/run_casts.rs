@@ -68,5 +68,5 @@ fn strings_are_addresses_of_their_bytes() {
     assert!(out.starts_with("97 98 64636261 e y 121\n1 101\n"), "{out}");
     WorkFolder::new()
         .run(&["run", "-e", "begin { print((uint64)comm); }"])
-        .fails(2, &["a string cannot be cast"]);
+        .fails(2, &["Cannot cast from \"string["]);
 }

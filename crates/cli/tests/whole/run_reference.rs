@@ -41,7 +41,7 @@ fn settings_stand_first_and_are_written_in_any_case() {
         run("config = { max_strlen = \"8\"; print_maps_on_exit = \"false\" } begin { @ = 1; exit(); }");
     assert!(!quoted.succeeds().out.contains("@: 1"));
     run("config = { max_strlen = \"eight\" } begin { exit(); }")
-        .fails(2, &["Invalid value for max_strlen. Found: eight"]);
+        .fails(2, &["max_strlen: expecting a number, got eight"]);
     for before in ["macro m() { 1 }", "let @a = hash(5);"] {
         run(&format!(
             "{before} config = {{ max_map_keys = 2 }} begin {{ exit(); }}"
@@ -326,5 +326,5 @@ fn names_of_other_threads_are_known_by_number() {
     assert!(run.out.starts_with("(cat, kthreadd)\n"), "{}", run.out);
     place
         .run(&["run", "-e", "begin { print(comm(\"x\")); }"])
-        .fails(2, &["a string cannot be cast"]);
+        .fails(2, &["Cannot cast from \"string["]);
 }

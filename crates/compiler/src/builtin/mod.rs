@@ -165,7 +165,7 @@ fn value_without_usage(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Ex
             Err(checker.error(usage.span, message))
         }
         Some((builtin, BuiltinKind::Aggregation { .. })) => {
-            let message = format!("{}() fills a map and has no value", builtin.name);
+            let message = format!("{}() must be assigned directly to a map", builtin.name);
             let hint = format!("write it as a statement: @x = {}", builtin.usage);
             Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)))
         }
@@ -174,7 +174,7 @@ fn value_without_usage(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Ex
             let functions = all().filter(|b| b.usage.contains('(')).map(|b| b.name);
             let hint = did_you_mean(usage.name, functions)
                 .unwrap_or_else(|| "docs/language.md lists the functions; a macro is defined before it is used: macro NAME(parameters) { … }".to_owned());
-            let message = format!("unknown function \"{}\"", usage.name);
+            let message = format!("Unknown function: '{}'", usage.name);
             Err(checker.report(Diagnostic::error(usage.name_span, message).hint(hint)))
         }
     }
@@ -201,7 +201,7 @@ pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Check
         BuiltinKind::UserAction(verb) => checker.user_space_verb(usage, verb),
         BuiltinKind::Aggregation { check, .. } if checker.globals.infers_types => {
             check(checker, usage)?;
-            let message = format!("{}() must be assigned to a map, which it fills", usage.name);
+            let message = format!("{}() must be assigned directly to a map", usage.name);
             let hint = format!("@x = {}", usage.written.unwrap_or(usage.name));
             Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)))
         }

@@ -1,7 +1,7 @@
 //! The row of a built-in: its name, usage, type and code; and a use of one in a text.
 
 use crate::check::aggregation::PendingAggregation;
-use crate::check::checker::{Checked, Checker};
+use crate::check::checker::{Checked, Checker, Reported};
 use crate::check::tree::{Expr, ExprKind, Intrinsic, MapPlace, StatementKind, Type};
 use crate::codegen::lower::Lower;
 use crate::error::Error;
@@ -88,17 +88,31 @@ impl<'a> Use<'a> {
             return Err(checker.report(Diagnostic::error(named.span, message).hint(hint)));
         }
         if args.len() < least || args.len() > most {
-            let wanted = match (least, most) {
-                (0, 0) => "no arguments".to_owned(),
-                (1, 1) => "one argument".to_owned(),
-                (least, most) if least == most => format!("{least} arguments"),
-                (least, most) => format!("{least} to {most} arguments"),
+            let counted = |count: usize| match count {
+                0 => "no arguments".to_owned(),
+                1 => "one argument".to_owned(),
+                count => format!("{count} arguments"),
             };
-            let message = format!("{} takes {wanted}, not {}", self.name, args.len());
+            let wanted = match args.len() < least {
+                _ if least == most => format!("requires {}", counted(least)),
+                true => format!("requires at least {}", counted(least)),
+                false => format!("takes up to {}", counted(most)),
+            };
+            let message = format!("{}() {wanted} ({} provided)", self.name, args.len());
             let hint = format!("it is written {usage}");
             return Err(checker.report(Diagnostic::error(self.span, message).hint(hint)));
         }
         Ok(args.iter().map(|a| &a.value).collect())
+    }
+
+    /// Reports an argument that is no string in quotes, where one is wanted: what it is instead is said.
+    pub(crate) fn wants_literal(&self, checker: &mut Checker<'_>, instead: &ast::Expr) -> Reported {
+        let Ok(value) = checker.expression(instead) else {
+            return Reported;
+        };
+        let (word, _) = checker.spelled_type(&value.ty);
+        let message = format!("{}() expects a string literal ({word} provided)", self.name);
+        checker.report(Diagnostic::error(self.span, message).maybe_hint(self.spelling()))
     }
 
     /// Usage as a hint.

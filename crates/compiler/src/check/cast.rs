@@ -1,6 +1,6 @@
 //! Casts: a scalar as another, bytes as an array, an array as a number.
 
-use super::checker::{Checked, Checker};
+use super::checker::{Checked, Checker, Reported};
 use super::tree::{Access, CompareOp, Expr, ExprKind, Pointee, Show, Type};
 use super::value::{comparison, constant, is_literal, narrowed};
 use super::walk::MemoryPlace;
@@ -14,9 +14,26 @@ fn is_argument(word: &str) -> bool {
     number.is_some_and(|number| number.parse::<u8>().is_ok())
 }
 
+/// The place of a cast's type with the brackets around it.
+fn with_brackets(ty: Span, cast: Span) -> Span {
+    match cast.start < ty.start && ty.end < cast.end {
+        true => Span {
+            start: cast.start,
+            end: ty.end + 1,
+        },
+        false => ty,
+    }
+}
+
 impl Checker<'_> {
     /// Warns of a cast to the type that a value has already.
-    fn warn_of_cast(&mut self, ty: &Type, operand: &ast::Expr, value: &Expr, type_span: Span) {
+    fn warn_of_cast(
+        &mut self,
+        ty: &Type,
+        operand: &ast::Expr,
+        value: &Expr,
+        (type_span, span): (Span, Span),
+    ) {
         use ast::ExprKind as Kind;
         // Of values of maps and fields only the width is known. Parameters and return values of functions have a type of their own only where
         // debug information is there, and never in bpftrace, whose programs cast it.
@@ -47,9 +64,16 @@ impl Checker<'_> {
         let is_written_here = type_span.end <= operand.span.start || operand.span.end <= type_span.start;
         if known && same && is_written_here && self.globals.infers_types {
             let (_, spelled) = self.spelled_type(ty);
-            let message = format!("Unnecessary cast: the value is of type {spelled} already");
-            self.report(Diagnostic::warning(type_span, message));
+            let message = format!("Unnecessary cast: expression is already of type {spelled}");
+            self.report(Diagnostic::warning(with_brackets(type_span, span), message));
         }
+    }
+
+    /// Reports a cast that does not exist.
+    fn no_cast(&mut self, value: &Expr, ty: &Type, span: Span, hint: Option<String>) -> Reported {
+        let (from, to) = (self.spelled_value(value), self.spelled_type(ty).1);
+        let message = format!("Cannot cast from \"{from}\" to \"{to}\"");
+        self.report(Diagnostic::error(span, message).maybe_hint(hint))
     }
 
     /// Checks a cast, `(TYPE)value`.
@@ -90,8 +114,7 @@ impl Checker<'_> {
             return Ok(self.converted(address, ty_written, span));
         }
         if !value.ty.is_scalar() {
-            let message = format!("{} cannot be cast", self.describe(&value.ty));
-            return Err(self.error(value.span, message));
+            return Err(self.no_cast(&value, &ty_written, with_brackets(ty.span, span), None));
         }
         if let (
             Type::Integer {
@@ -104,7 +127,7 @@ impl Checker<'_> {
             && !names.iter().any(|(known, _)| *known == number.cast_signed())
         {
             let number = number.cast_signed();
-            let message = format!("{} has no enumerator of the value {number}", ty.name);
+            let message = format!("Enum: {} doesn't contain a variant value of {number}", ty.name);
             let known: Vec<String> = names
                 .iter()
                 .take(4)
@@ -116,7 +139,7 @@ impl Checker<'_> {
             );
             return Err(self.report(Diagnostic::error(value.span, message).hint(hint)));
         }
-        self.warn_of_cast(&ty_written, operand, &value, ty.span);
+        self.warn_of_cast(&ty_written, operand, &value, (ty.span, span));
         Ok(self.converted(value, ty_written, span))
     }
 
@@ -163,14 +186,11 @@ impl Checker<'_> {
             return Ok(Expr { ty, span, ..roomier });
         }
         if !fits {
-            let message = format!(
-                "{} of {has} bytes cannot be cast to {}, which takes {size}",
-                self.describe(&value.ty),
-                self.describe(&ty)
-            );
-            let hint = (value.ty.is_scalar() && self.globals.infers_types)
-                .then(|| format!("all of its bytes are (uint8[{has}])…"));
-            return Err(self.report(Diagnostic::error(type_span, message).maybe_hint(hint)));
+            let hint = match value.ty.is_scalar() && self.globals.infers_types {
+                true => format!("it has {has} bytes, all of which are (uint8[{has}])…"),
+                false => format!("it has {has} bytes, and that type {size}"),
+            };
+            return Err(self.no_cast(&value, &ty, with_brackets(type_span, span), Some(hint)));
         }
         match value.kind {
             // The NUL behind a text in quotes is one of its bytes.
@@ -189,10 +209,7 @@ impl Checker<'_> {
                 };
                 Ok(Expr::new(kind, ty, span))
             }
-            _ => {
-                let message = format!("{} cannot be cast", self.describe(&value.ty));
-                Err(self.error(span, message))
-            }
+            _ => Err(self.no_cast(&value, &ty, with_brackets(type_span, span), None)),
         }
     }
 
@@ -200,13 +217,9 @@ impl Checker<'_> {
     fn cast_of_array(&mut self, value: Expr, ty: Type, span: Span) -> Checked<Expr> {
         let size = self.size_of(&ty).unwrap_or_default();
         if self.size_of(&value.ty) != Some(size) {
-            let message = format!(
-                "{} cannot be cast to {}: they take different numbers of bytes",
-                self.describe(&value.ty),
-                self.describe(&ty)
-            );
-            let diagnostic = Diagnostic::error(span, message);
-            return Err(self.report(diagnostic.hint("its elements are numbers of their own: array[0]")));
+            let hint =
+                "they take different numbers of bytes; its elements are numbers of their own: array[0]";
+            return Err(self.no_cast(&value, &ty, span, Some(hint.to_owned())));
         }
         if let ExprKind::ConstantBytes(known) = &value.kind {
             let mut word = [0; 8];

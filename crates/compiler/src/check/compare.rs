@@ -1,6 +1,7 @@
 //! Comparison of strings.
 
 use super::checker::{Checked, Checker};
+use super::operands::no_operator;
 use super::tree::{CompareOp, Expr, ExprKind, Show, Type};
 use super::value::{constant, room, shortened};
 use crate::lang::ast::Span;
@@ -26,8 +27,9 @@ impl Checker<'_> {
             };
             return Ok(constant(u64::from(holds), Type::Bool, span));
         }
-        let found = Diagnostic::error(span, "strings have no order: they are equal, or they are not");
-        Err(self.report(found.hint("memcmp() compares the bytes of two values")))
+        let message = no_operator(op.word(), &self.spelled_value(left), &self.spelled_value(right));
+        let hint = "strings have no order: they are equal, or they are not; memcmp() compares the bytes of two values";
+        Err(self.report(Diagnostic::error(span, message).hint(hint)))
     }
 
     /// `left == right`, `left != right`.

@@ -78,10 +78,11 @@ impl Checker<'_> {
     pub(crate) fn user_space_verb(&mut self, usage: &Use<'_>, verb: &Verb) -> Checked<StatementKind> {
         let (text, span, values) = match (usage.args.unwrap_or_default().split_first(), verb.default) {
             // A verb that carries a text alone is not given values that would not be shown.
-            (Some((_, [value, ..])), Some(_)) if self.globals.infers_types && !verb.carries_fields => {
-                let message = format!("{}() takes up to one argument", usage.name);
+            (Some((_, [_, ..])), Some(_)) if self.globals.infers_types && !verb.carries_fields => {
+                let count = usage.args.unwrap_or_default().len();
+                let message = format!("{}() takes up to one argument ({count} provided)", usage.name);
                 let hint = format!("it is written {}", verb.usage);
-                return Err(self.report(Diagnostic::error(value.value.span, message).hint(hint)));
+                return Err(self.report(Diagnostic::error(usage.span, message).hint(hint)));
             }
             (Some((first, values)), _) => {
                 let (text, span) = self.quoted(first, usage, verb.text)?;
@@ -161,6 +162,7 @@ impl Checker<'_> {
                 let hint = format!("write \"{word}\"");
                 Err(self.report(Diagnostic::error(arg.value.span, message).hint(hint)))
             }
+            (_, None) if self.globals.infers_types => Err(usage.wants_literal(self, &arg.value)),
             _ => {
                 let span = arg.name.as_ref().map_or(arg.value.span, |name| name.span);
                 Err(self.wants(usage, span, &format!("{what} in quotes")))

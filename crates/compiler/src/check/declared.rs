@@ -1,13 +1,20 @@
 //! Variables that are declared with a type (`let $x: int8`): literals that it cannot hold, and bools apart from integers.
 
 use super::checker::{Checked, Checker};
-use super::tree::{Type, VariableId};
-use crate::lang::ast::{Expr, ExprKind, UnaryOp};
+use super::tree::{self, Type, VariableId};
+use crate::lang::ast::{Expr, ExprKind, Span, UnaryOp};
 use crate::lang::diag::Diagnostic;
 
 impl Checker<'_> {
-    /// Whether a variable of a declared type can hold what is written; other values than literals are cut to its width. `ty` is the value's.
-    pub(super) fn fits_declaration(&mut self, variable: VariableId, value: &Expr, ty: &Type) -> Checked<()> {
+    /// Whether a variable of a declared type can hold what is written; other values than literals are cut to its width. `checked` is the value, and `span` the place of the assignment.
+    pub(super) fn fits_declaration(
+        &mut self,
+        variable: VariableId,
+        value: &Expr,
+        checked: &tree::Expr,
+        span: Span,
+    ) -> Checked<()> {
+        let ty = &checked.ty;
         // A type that was inferred is made to fit; only one that stands in the script can be too narrow.
         if !self.written.contains(&variable) {
             return Ok(());
@@ -30,28 +37,23 @@ impl Checker<'_> {
         if fits {
             return Ok(());
         }
+        let name = self
+            .variables
+            .get(variable.0 as usize)
+            .map(|known| known.name.clone());
+        let message = self.mismatch(&format!("${}", name.unwrap_or_default()), checked, &declared);
         let declared = self.spelled_type(&declared).1;
-        let (message, hint) = match literal(value) {
-            Some(Literal::String(bytes)) => (
-                format!("this string does not fit in the variable's {declared}"),
-                format!("with the byte that ends it, it needs string[{}]", bytes + 1),
-            ),
-            Some(Literal::Number(_)) if declared != "bool" => (
-                format!("this number does not fit in the variable's {declared}"),
-                format!("declare a type that has it, or cut it to this one: ({declared})…"),
-            ),
-            _ => (
-                format!(
-                    "this is {}, but the variable is declared as {declared}",
-                    self.describe(ty)
-                ),
-                match declared.as_str() {
-                    "bool" => "compare it: … != 0".to_owned(),
-                    _ => format!("cast it: ({declared})…"),
-                },
-            ),
+        let hint = match literal(value) {
+            Some(Literal::String(bytes)) => {
+                format!("with the byte that ends it, it needs string[{}]", bytes + 1)
+            }
+            Some(Literal::Number(_)) if declared != "bool" => {
+                format!("declare a type that has it, or cut it to this one: ({declared})…")
+            }
+            _ if declared == "bool" => "compare it: … != 0".to_owned(),
+            _ => format!("cast it: ({declared})…"),
         };
-        Err(self.report(Diagnostic::error(value.span, message).hint(hint)))
+        Err(self.report(Diagnostic::error(self.place_of_mismatch(checked, span), message).hint(hint)))
     }
 }
 

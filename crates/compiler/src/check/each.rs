@@ -8,6 +8,7 @@ use super::tree::{
 use super::value::{comparison, constant, narrowed, operation, room, widened};
 use super::walk::MemoryPlace;
 use crate::lang::ast::{self, Block, Span, Spanned};
+use crate::lang::diag::Diagnostic;
 use kestrel_trace::aggregate::{MapType, ValueKind};
 use kestrel_trace::layout::FieldType;
 use std::collections::HashMap;
@@ -27,16 +28,16 @@ impl Checker<'_> {
         body: &Block,
         span: Span,
     ) -> Checked<StatementKind> {
-        let message = format!(
-            "this loop's number has the name of a variable that is there already: ${}",
-            name.node
-        );
+        let message = format!("Loop declaration shadows existing variable: ${}", name.node);
         self.unshadowed(name, message)?;
         let (from, to) = match over {
             ast::ForRange::Range(from, to) => (from, to),
             ast::ForRange::Map(map) => return self.map_loop(name, map, body),
         };
-        let (from, to) = (self.integer(from), self.integer(to));
+        let (from, to) = (
+            self.range_end(from, "start", span),
+            self.range_end(to, "end", span),
+        );
         let (from, to) = (from?, to?);
         // As in bpftrace it is as wide as what it goes from and to, unless more is stored in it.
         let own_type = match (self.globals.infers_types, &from.ty, &to.ty) {
@@ -89,10 +90,24 @@ impl Checker<'_> {
         Ok(StatementKind::Block(all.into()))
     }
 
+    /// One end of a range.
+    fn range_end(&mut self, end: &ast::Expr, which: &str, span: Span) -> Checked<Expr> {
+        let value = self.operand(end)?;
+        let is_integer = value.ty.is_scalar() && !(self.globals.infers_types && value.ty == Type::Bool);
+        if is_integer {
+            return Ok(value);
+        }
+        let message = format!("Loop range requires an integer for the {which} value");
+        let hint = format!("this is {}", self.describe(&value.ty));
+        Err(self.report(Diagnostic::error(span, message).hint(hint)))
+    }
+
     /// `for ($name : @map) { … }`: `$name` is a tuple of the key and the value.
     fn map_loop(&mut self, name: &Spanned<String>, over: &ast::Expr, body: &Block) -> Checked<StatementKind> {
         let ast::ExprKind::Map { name: map, keys } = &over.kind else {
-            return Err(self.error(over.span, "a loop goes over a map, or over numbers: 0..10"));
+            let message = "expected map or range in for loop";
+            let hint = "a loop goes over a map, or over numbers: for ($x : @map), for ($x : 0..10)";
+            return Err(self.report(Diagnostic::error(over.span, message).hint(hint)));
         };
         if let Some(key) = keys.first() {
             return Err(self.error(key.span, "a loop goes over a whole map"));
@@ -100,8 +115,22 @@ impl Checker<'_> {
         self.notes_use(map);
         let map = Arc::new(self.known_map(map, over.span)?);
         if map.keys.is_empty() {
-            let message = format!("{} has no keys to go over", map.title());
+            let message = format!(
+                "{} has no explicit keys (scalar map), and cannot be used for iteration",
+                map.title()
+            );
             return Err(self.error(over.span, message));
+        }
+        if let Some(aggregation) = map.value.aggregation()
+            && aggregation.function.as_number().is_none()
+            && aggregation.function.as_record().is_empty()
+        {
+            let message = format!(
+                "Loop expression does not support type: {}_t",
+                aggregation.function.name()
+            );
+            let hint = "what such a map holds is printed only: print(@map)";
+            return Err(self.report(Diagnostic::error(over.span, message).hint(hint)));
         }
         let keys = self.element_keys(&map, over.span)?;
         let value = self.element_value(&map, &keys, over.span)?;

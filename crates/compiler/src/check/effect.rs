@@ -54,7 +54,7 @@ impl Checker<'_> {
                 true => format!("print it: print({})", source_like(expr)),
                 false => format!("record it: record({})", source_like(expr)),
             };
-            let diagnostic = Diagnostic::warning(value.span, "Return value discarded: it is not used");
+            let diagnostic = Diagnostic::warning(value.span, "Return value discarded.");
             self.report(diagnostic.hint(hint));
         }
         Ok(None)

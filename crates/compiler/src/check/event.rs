@@ -33,6 +33,14 @@ pub(super) fn named(expr: &ast::Expr) -> Option<EventName> {
 }
 
 impl Checker<'_> {
+    /// The kind of the event, as messages name it: of `begin` and its like the name.
+    pub(crate) fn probe_word(&self) -> &str {
+        match self.context.probe_type() {
+            "special" => &self.context.name,
+            kind => kind,
+        }
+    }
+
     /// The event's number, shown by a name of the event.
     pub(crate) fn event_number(&self, what: EventName, span: Span) -> Expr {
         let ty = Type::Integer {

@@ -4,7 +4,7 @@ use super::checker::{Checked, Checker, Reported};
 use super::compare;
 use super::shape::{NAME, is_named_number};
 use super::tree::{Expr, ExprKind, Show, Type};
-use super::value::{constant, literal, string_constant, widened};
+use super::value::{constant, literal, string_constant, there_are, widened};
 use crate::builtin;
 use crate::lang::ast::{self, Arg, PathStep, SizeofOperand, Span, Spanned, TypeName};
 use crate::lang::diag::Diagnostic;
@@ -36,7 +36,7 @@ impl Checker<'_> {
                 }
             },
             Kind::Index { base, index } => {
-                let (base, index) = (self.expression(base), self.scalar(index));
+                let (base, index) = (self.expression(base), self.index_value(index, span));
                 self.index(base?, index?, span)
             }
             Kind::Cast { ty, value } => self.cast(ty, value, span),
@@ -81,7 +81,7 @@ impl Checker<'_> {
                         .any(|(earlier, _)| earlier.node == name.node)
                 });
                 if let Some((_, (name, _))) = again {
-                    let message = format!("this record has two fields named {}", name.node);
+                    let message = format!("Named argument list already contains name: {}", name.node);
                     return Err(self.error(name.span, &message));
                 }
                 let parts: Vec<_> = parts
@@ -118,7 +118,7 @@ impl Checker<'_> {
                 let value = self.expression(inner)?;
                 match value.constant().is_some() || matches!(value.kind, ExprKind::ConstantBytes(_)) {
                     true => Ok(value),
-                    false => Err(self.error(span, "this is not known before the program runs")),
+                    false => Err(self.error(span, "Unable to resolve comptime expression")),
                 }
             }
             Kind::Typeof(_) => Err(self.not_yet(span, "typeof outside of types")),
@@ -131,8 +131,7 @@ impl Checker<'_> {
     fn string_literal(&mut self, text: &str, span: Span) -> Checked<Expr> {
         match self.globals.max_strlen {
             Some(max) if raw::to_bytes(text).len() > max as usize => {
-                let message =
-                    format!("this string has more than the {max} bytes that strings may have: {text}");
+                let message = format!("String is too long (over {max} bytes): {text}");
                 let hint = "config = { max_strlen = N } lets strings be longer";
                 Err(self.report(Diagnostic::error(span, message).hint(hint)))
             }
@@ -299,9 +298,7 @@ impl Checker<'_> {
         let first = then.as_ref().unwrap_or(&condition);
         for side in [first, &otherwise] {
             if !side.ty.is_scalar() && compare::ternary_side_size(side).is_some() {
-                let message =
-                    "\"?:\" chooses between two strings or two numbers, not between a string and a number";
-                return Err(self.error(side.span, message.to_owned()));
+                return Err(self.unlike(first, &otherwise, span));
             }
             if !side.ty.is_scalar() {
                 let message = format!("{} as a choice of \"?:\"", self.describe(&side.ty));
@@ -329,9 +326,9 @@ impl Checker<'_> {
     /// Reports a choice between values of two types.
     fn unlike(&mut self, then: &Expr, otherwise: &Expr, span: Span) -> Reported {
         let message = format!(
-            "\"?:\" chooses between values of one type, not between {} and {}",
-            self.describe(&then.ty),
-            self.describe(&otherwise.ty)
+            "Branches must return the same type or compatible types: have '{}' and '{}'",
+            self.spelled_value(then),
+            self.spelled_value(otherwise)
         );
         self.error(span, message)
     }
@@ -437,6 +434,16 @@ impl Checker<'_> {
         self.tuple(parts, span)
     }
 
+    /// The index of an element.
+    fn index_value(&mut self, index: &ast::Expr, span: Span) -> Checked<Expr> {
+        let value = self.operand(index)?;
+        if value.ty.is_scalar() {
+            return Ok(value);
+        }
+        let ty = self.holding(&value, false)?;
+        Err(self.no_index(&ty, span))
+    }
+
     fn offsetof(&mut self, ty: &TypeName, path: &[PathStep], span: Span) -> Checked<Expr> {
         let ty = self.written_type(ty)?;
         self.offset_in(ty, path, span)
@@ -466,7 +473,15 @@ impl Checker<'_> {
                 let message = format!("{} has no members", self.describe(&ty));
                 return Err(self.error(member.span, message));
             };
-            let place = self.find_member(id, member)?;
+            let absent = self
+                .btf()
+                .filter(|btf| btf.find_member(id, &member.node).is_none());
+            if let (Some(btf), true) = (absent, self.globals.infers_types) {
+                let message = format!("'{}' has no field named '{}'", btf.render(id), member.node);
+                let hint = there_are(&member.node, &btf.member_names(id));
+                return Err(self.report(Diagnostic::error(span, message).hint(hint)));
+            }
+            let place = self.find_member(id, member, member.span)?;
             if place.bits.is_some() {
                 return Err(self.error(member.span, "a bit field has no offset in bytes"));
             }

@@ -140,7 +140,7 @@ fn check_once(
             checker.globals.infers_types,
         ) && !checker.without_value.contains(&name)
         {
-            let message = format!("nothing is ever stored in ${}", as_written(&name));
+            let message = format!("Variable ${} was never assigned to.", as_written(&name));
             checker.report(Diagnostic::warning(declared, message));
         }
     }

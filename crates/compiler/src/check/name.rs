@@ -141,7 +141,7 @@ impl Checker<'_> {
             };
             did_you_mean(name, candidates).or_else(|| Some(otherwise()))
         };
-        self.report(Diagnostic::error(span, format!("unknown name \"{name}\"")).maybe_hint(hint))
+        self.report(Diagnostic::error(span, format!("Unknown identifier: '{name}'")).maybe_hint(hint))
     }
 
     /// `args.NAME`, if `base` is `args`; at an iterator also `ctx.NAME`, whose context is a struct of the fields.
@@ -160,7 +160,7 @@ impl Checker<'_> {
         }
         Some(match self.find_field(&name.node) {
             Some(field) => self.event_field(field, span),
-            None => Err(self.unknown_field(name)),
+            None => Err(self.unknown_field(name, span)),
         })
     }
 
@@ -185,7 +185,7 @@ impl Checker<'_> {
         )
     }
 
-    fn unknown_field(&mut self, name: &Spanned<String>) -> Reported {
+    fn unknown_field(&mut self, name: &Spanned<String>, span: Span) -> Reported {
         let names = self.field_names();
         let event = &self.context.name;
         let diagnostic = if names.is_empty() {
@@ -201,8 +201,23 @@ impl Checker<'_> {
                 }
             }
         } else {
-            let message = format!("{event} has no field \"{}\"", name.node);
-            Diagnostic::error(name.span, message).hint(there_are(&name.node, &names))
+            let message = match self.context.probe_type() {
+                _ if !self.globals.infers_types => format!("{event} has no field \"{}\"", name.node),
+                "tracepoint" => format!(
+                    "Struct/union of type 'struct {event}_args' does not contain a field named '{}'",
+                    name.node
+                ),
+                "rawtracepoint" | "fentry" | "fexit" | "uprobe" => {
+                    format!("Can't find function parameter {}", name.node)
+                }
+                _ => format!("{event} has no field \"{}\"", name.node),
+            };
+            let place = if self.globals.infers_types {
+                span
+            } else {
+                name.span
+            };
+            Diagnostic::error(place, message).hint(there_are(&name.node, &names))
         };
         self.report(diagnostic)
     }

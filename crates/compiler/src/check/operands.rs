@@ -5,6 +5,11 @@ use super::tree::{BinaryOp, Expr, Pointee, Pointer, Type};
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::Diagnostic;
 
+/// What is said of an operator between two types that it has no meaning for.
+pub(super) fn no_operator(op: &str, left: &str, right: &str) -> String {
+    format!("The {op} operator can not be used on expressions of types {left}, {right}")
+}
+
 impl Checker<'_> {
     /// A side of `&&` (`and`) or `||`: in scripts no string, which is neither true nor false.
     pub(super) fn truth(&mut self, side: &ast::Expr, and: bool) -> Checked<Expr> {
@@ -60,8 +65,8 @@ impl Checker<'_> {
             return Ok(());
         }
         let (l, r) = (self.spelled_type(&left.ty).1, self.spelled_type(&right.ty).1);
-        let message = format!("addresses are only added to and subtracted from, and this is of {l} and {r}");
-        let hint = "cast the address to a number: (uint64)…";
+        let message = no_operator(op.word(), &l, &r);
+        let hint = "addresses are only added to and subtracted from; cast this one to a number: (uint64)…";
         Err(self.report(Diagnostic::error(span, message).hint(hint)))
     }
 }

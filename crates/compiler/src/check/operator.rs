@@ -5,6 +5,7 @@
 
 use super::checker::{Checked, Checker, Reported};
 use super::fold;
+use super::operands::no_operator;
 use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Type, UnaryOp};
 use super::value::{
     common, comparison, constant, is_literal, is_natural, literal_type, operation, scaled, string_constant,
@@ -338,7 +339,7 @@ impl Checker<'_> {
             (false, false) if !left.ty.is_scalar() && !right.ty.is_scalar() => {
                 self.compare_bytes(op, left, right, span)
             }
-            _ => Err(self.incomparable(&left, &right, span)),
+            _ => Err(self.incomparable(op, &left, &right, span)),
         }
     }
 
@@ -347,7 +348,7 @@ impl Checker<'_> {
         let negated = match op {
             CompareOp::Equal => false,
             CompareOp::NotEqual => true,
-            _ => return Err(self.incomparable(&left, &right, span)),
+            _ => return Err(self.incomparable(op, &left, &right, span)),
         };
         let (one, other) = (self.holding(&left, false)?, self.holding(&right, false)?);
         if let (Type::Tuple(one), Type::Tuple(other)) = (&one, &other)
@@ -365,11 +366,11 @@ impl Checker<'_> {
         });
         match fitted {
             Some((one, other, size)) => Ok(super::compare::same_bytes(one, other, size, negated, span)),
-            None => Err(self.incomparable(&left, &right, span)),
+            None => Err(self.incomparable(op, &left, &right, span)),
         }
     }
 
-    fn incomparable(&mut self, left: &Expr, right: &Expr, span: Span) -> Reported {
+    fn incomparable(&mut self, op: CompareOp, left: &Expr, right: &Expr, span: Span) -> Reported {
         let (l, r) = (self.describe(&left.ty), self.describe(&right.ty));
         let is_address = |e: &Expr| matches!(e.ty, Type::Pointer(_));
         let of_event = |e: &Expr| matches!(e.kind, ExprKind::EventNumber);
@@ -382,6 +383,15 @@ impl Checker<'_> {
                 "compare it with a string in quotes: probe == \"kprobe:vfs_read\", func == \"vfs_read\"";
             return self.report(Diagnostic::error(span, message).hint(hint));
         }
+        if let (Type::Array { .. }, Type::Array { .. }) = (&left.ty, &right.ty) {
+            let message = match op {
+                CompareOp::Equal | CompareOp::NotEqual => {
+                    "Only arrays of same sized integer support comparison operators.".to_owned()
+                }
+                _ => format!("The {} operator cannot be used on arrays.", op.word()),
+            };
+            return self.error(span, message);
+        }
         let hint = (is_address(left) && right.ty.is_string() || is_address(right) && left.ty.is_string())
             .then(|| "read the string at an address with str()".to_owned());
         let hint = hint.or_else(|| beside(left, right).or_else(|| beside(right, left)));
@@ -390,7 +400,14 @@ impl Checker<'_> {
             (Type::Tuple(_), _) => Self::hint_of_parts(&left.ty),
             _ => Self::hint_of_parts(&right.ty),
         });
-        let message = format!("{l} cannot be compared with {r}");
+        let (left, right) = (self.spelled_value(left), self.spelled_value(right));
+        let message = match op {
+            _ if !self.globals.infers_types => format!("{l} cannot be compared with {r}"),
+            CompareOp::Equal | CompareOp::NotEqual => {
+                format!("Type mismatch for '{}': comparing {left} with {right}", op.word())
+            }
+            _ => no_operator(op.word(), &left, &right),
+        };
         self.report(Diagnostic::error(span, message).maybe_hint(hint))
     }
 

@@ -1,7 +1,7 @@
 //! Output of programs: `printf` and the like become statements that write a record, which the reader carries out in the order of time. The reader interprets
 //! the format.
 
-use super::checker::{Checked, Checker};
+use super::checker::{Checked, Checker, Reported};
 use super::tree::{
     Action, Destination, Expr, ExprKind, Pointee, Pointer, Record, Statement, StatementKind, Type,
 };
@@ -14,11 +14,13 @@ use kestrel_bpf::helper;
 use kestrel_trace::action::Action as Asked;
 use kestrel_trace::layout::{Field, FieldType, Layout, Space};
 use kestrel_trace::packet::CAPACITY;
-use kestrel_trace::print::printf::{Format, Wrong};
+use kestrel_trace::print::printf::{Format, Mismatch, Wrong};
 use kestrel_trace::stack_pieces::{MAX, PIECE_BYTES};
 
 /// Most values of a line that the kernel writes (MAX_BPRINTF_VARARGS).
 const KERNEL_VALUES: usize = 12;
+/// Its conversions.
+const KERNEL_CONVERSIONS: &[&str] = &["d", "i", "u", "x", "X", "c", "s", "p"];
 
 /// Most strings of `join`, and most bytes of each.
 const JOINED: u64 = 16;
@@ -120,40 +122,89 @@ impl Checker<'_> {
             return Err(self.error(usage.span, "a format is missing"));
         };
         let ast::ExprKind::String(text) = &format.kind else {
-            let message = format!("the format of {}() is a string in quotes", usage.name);
-            return Err(self.error(format.span, message));
+            return Err(usage.wants_literal(self, format));
         };
         let values: Vec<Checked<Expr>> = values.iter().map(|value| self.printable(value)).collect();
         let values = values.into_iter().collect::<Checked<Vec<_>>>()?;
         let text = text.clone();
-        let values_of: Vec<Type> = values.iter().map(|value| value.ty.clone()).collect();
+        let values_of: Vec<(Type, String)> = values
+            .iter()
+            .map(|value| (value.ty.clone(), self.spelled_value(value)))
+            .collect();
         let made = self.output(verb, &text, values, usage.span)?;
         let types: Vec<FieldType> = match &made {
             StatementKind::Record(record) => record.layout.fields().iter().map(|f| f.ty.clone()).collect(),
-            _ => values_of.iter().filter_map(|ty| self.printed_type(ty)).collect(),
+            _ => values_of
+                .iter()
+                .filter_map(|(ty, _)| self.printed_type(ty))
+                .collect(),
         };
         for wrong in Format::parse(&text).check(&types) {
-            let span = wrong
-                .argument
-                .and_then(|argument| args.get(argument + 1))
-                .map_or(usage.span, |arg| arg.span);
-            let message = format!("{}: {}", usage.name, wrong.wrong);
-            let hint = match (&wrong.wrong, values_of.get(wrong.argument.unwrap_or(usize::MAX))) {
-                (Wrong::Type { instead, .. }, Some(ty)) => {
-                    Some(format!("this is {}: write {instead}", self.describe(ty)))
-                }
-                (Wrong::TooFew { .. }, _) => {
-                    Some("a value stands behind the format for each of its conversions".to_owned())
-                }
-                (Wrong::TooMany { .. }, _) if text.contains('%') => Some(
+            let value = wrong.argument.and_then(|argument| values_of.get(argument));
+            self.wrong_format(usage, &wrong, value, &text);
+        }
+        Ok(made)
+    }
+
+    /// Reports a conversion that does not suit its value, or another number of values than conversions.
+    fn wrong_format(
+        &mut self,
+        usage: &Use<'_>,
+        wrong: &Mismatch,
+        value: Option<&(Type, String)>,
+        format: &str,
+    ) -> Reported {
+        let (message, hint) = match (&wrong.wrong, value) {
+            (Wrong::Type { letters, instead }, Some((ty, spelled))) => (
+                format!("unsupported format specifier for type '{spelled}': {letters}"),
+                Some(format!("this is {}: write {instead}", self.describe(ty))),
+            ),
+            (Wrong::TooFew { .. }, _) => (
+                wrong.wrong.to_string(),
+                Some("a value stands behind the format for each of its conversions".to_owned()),
+            ),
+            (Wrong::TooMany { .. }, _) if format.contains('%') => (
+                wrong.wrong.to_string(),
+                Some(
                     "each value has a conversion in the format: %d, %u, %x, %s, %c, %p, %r, …; %% is a percent sign"
                         .to_owned(),
                 ),
-                _ => None,
-            };
-            self.report(Diagnostic::error(span, message).maybe_hint(hint));
+            ),
+            (wrong, _) => (wrong.to_string(), None),
+        };
+        self.report(Diagnostic::error(usage.span, message).maybe_hint(hint))
+    }
+
+    /// Reports what the kernel's own printf does not take: it has few conversions, and reads a string wherever one is asked for.
+    fn check_kernel_format(&mut self, usage: &Use<'_>, text: &str, format: Span, values: &[Expr]) {
+        let values_of: Vec<(Type, String)> = values
+            .iter()
+            .map(|value| (value.ty.clone(), self.spelled_value(value)))
+            .collect();
+        let types: Vec<FieldType> = values
+            .iter()
+            .filter_map(|value| self.printed_type(&value.ty))
+            .collect();
+        let parsed = Format::parse(text);
+        for wrong in parsed.check(&types) {
+            let value = wrong.argument.and_then(|argument| values_of.get(argument));
+            self.wrong_format(usage, &wrong, value, text);
         }
-        Ok(made)
+        for (at, conversion) in parsed.conversions().enumerate() {
+            let letters = conversion.letters();
+            if !KERNEL_CONVERSIONS.contains(&letters.as_str()) {
+                let message = format!("Invalid format specifier for `debugf`: {letters}");
+                let hint = format!("the kernel's printf has %{}", KERNEL_CONVERSIONS.join(", %"));
+                self.report(Diagnostic::error(format, message).hint(hint));
+            } else if letters == "s"
+                && let Some(value) = values.get(at)
+                && value.ty.is_scalar()
+            {
+                let message = format!("Type does not match format specifier: {letters}");
+                let hint = "a number is written %d, an address %p";
+                self.report(Diagnostic::error(value.span, message).hint(hint));
+            }
+        }
     }
 
     /// `debugf("format", values…)`: a line that the kernel itself writes (`bpf_trace_vprintk`); strings are passed by address.
@@ -161,16 +212,19 @@ impl Checker<'_> {
         let args = usage.positional(self, 1, 1 + KERNEL_VALUES)?;
         let span = usage.span;
         if self.globals.infers_types {
-            let message = "debugf() is not for production: its lines go to the one buffer of all tracers, and slow the kernel down";
-            let hint = "printf() writes to the output of this program";
+            let message = "The debugf() builtin is not recommended for production use. For more information see bpf_trace_printk in bpf-helpers(7).";
+            let hint = "its lines go to the one buffer of all tracers, and slow the kernel down; printf() writes to the output of this program";
             self.report(Diagnostic::warning(span, message).hint(hint));
         }
         let Some((format, values)) = args.split_first() else {
             return Err(self.error(span, "a format is missing"));
         };
         let ast::ExprKind::String(text) = &format.kind else {
-            return Err(self.error(format.span, "the format of debugf() is a string in quotes"));
+            return Err(usage.wants_literal(self, format));
         };
+        let values: Vec<Checked<Expr>> = values.iter().map(|value| self.printable(value)).collect();
+        let values = values.into_iter().collect::<Checked<Vec<_>>>()?;
+        self.check_kernel_format(usage, text, format.span, &values);
         let statement = |kind| Statement { kind, span };
         let mut statements = Vec::new();
         let mut kept = |checker: &mut Self, value: Expr, size: u32| {
@@ -180,7 +234,6 @@ impl Checker<'_> {
         };
         let mut words = Vec::new();
         for value in values {
-            let value = self.printable(value)?;
             words.push(match &value.ty {
                 ty if ty.is_scalar() => value,
                 ty if ty.is_string() => {
@@ -247,10 +300,10 @@ impl Checker<'_> {
     /// `join(array, "between")`: at most [`JOINED`] strings.
     pub(crate) fn join(&mut self, usage: &Use<'_>) -> Checked<StatementKind> {
         let args = usage.positional(self, 1, 2)?;
-        let between = match args.get(1).map(|arg| &arg.kind) {
+        let between = match args.get(1).map(|arg| (arg, &arg.kind)) {
             None => " ",
-            Some(ast::ExprKind::String(text)) => text,
-            Some(_) => return Err(self.error(usage.span, "the separator of join() is a string in quotes")),
+            Some((_, ast::ExprKind::String(text))) => text,
+            Some((other, _)) => return Err(usage.wants_literal(self, other)),
         };
         let Some(array) = args.first() else {
             return Err(self.error(usage.span, "an array is missing"));

@@ -203,7 +203,7 @@ impl Checker<'_> {
     /// The statement `map[key] = value` for a hidden map.
     fn store_hidden(&mut self, name: &str, key: &[ast::Expr], value: Expr, span: Span) -> Checked<Statement> {
         let keys: Vec<&ast::Expr> = key.iter().collect();
-        let kind = self.stores(name, &keys, MapChange::Set(value), span)?;
+        let kind = self.stores(name, &keys, MapChange::Set(value), (span, span))?;
         Ok(Statement { kind, span })
     }
 }

@@ -34,7 +34,7 @@ impl Checker<'_> {
         self.scopes.push(HashMap::new());
         let mut all = Vec::new();
         if let Some(unreachable) = unreachable(&block.statements) {
-            let message = "Unreachable statement";
+            let message = "Unreachable statement.";
             self.report(Diagnostic::warning(unreachable.span, message));
         }
         for statement in &block.statements {
@@ -67,7 +67,7 @@ impl Checker<'_> {
                 }
             }
             Written::Assign { target, op, value } => self.assign(target, *op, value, span)?,
-            Written::Let { name, ty, value } => self.declare(name, ty.as_ref(), value.as_ref())?,
+            Written::Let { name, ty, value } => self.declare(name, ty.as_ref(), value.as_ref(), span)?,
             Written::If {
                 condition,
                 then,
@@ -119,17 +119,22 @@ impl Checker<'_> {
                     }
                 })
             }
-            Written::Unroll { count, body } => return self.unroll(count, body, all),
+            Written::Unroll { count, body } => return self.unroll(count, body, span, all),
             Written::Return(value) => {
                 if let Some(value) = value {
-                    let value = self.scalar(value)?;
+                    let value = self.operand(value)?;
+                    if !value.ty.is_scalar() {
+                        let found = self.spelled_value(&value);
+                        let message = format!("Probe return values can only be integers. Found {found}");
+                        return Err(self.error(span, message));
+                    }
                     all.extend(self.verdict(value, span)?);
                 }
                 StatementKind::Return
             }
             Written::While { condition, body } => {
                 if self.globals.infers_types {
-                    let message = "while is deprecated in the language, and bpftrace may drop it";
+                    let message = "While loops are deprecated and may be removed in the future.";
                     let hint = "for loops go over ranges, too, and their end is seen by the kernel: for ($x : 0..10) { … }";
                     self.report(Diagnostic::warning(span, message).hint(hint));
                 }
@@ -139,9 +144,14 @@ impl Checker<'_> {
             }
             Written::For { name, over, body } => self.count_loop(name, over, body, span)?,
             Written::Break | Written::Continue if self.loops == 0 => {
-                let wrong = Diagnostic::error(span, "there is no loop around this");
+                let word = match statement.kind {
+                    Written::Break => "break",
+                    _ => "continue",
+                };
+                let message = format!("'{word}' statement is not allowed in a probe outside of a loop");
                 return Err(self.report(
-                    wrong.hint("break and continue stand in while and for; return leaves a handler"),
+                    Diagnostic::error(span, message)
+                        .hint("break and continue stand in while and for; return leaves a handler"),
                 ));
             }
             Written::Break => StatementKind::Break,
@@ -151,20 +161,28 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn unroll(&mut self, count: &ast::Expr, body: &Block, all: &mut Vec<Statement>) -> Checked<()> {
-        let times = self.scalar(count)?.constant().ok_or_else(|| {
-            self.error(
-                count.span,
-                "how often to unroll must be known before the program runs",
-            )
-        })?;
-        if times.cast_signed() < 1 {
-            return Err(self.error(count.span, "unroll minimum value is 1"));
+    fn unroll(
+        &mut self,
+        count: &ast::Expr,
+        body: &Block,
+        span: Span,
+        all: &mut Vec<Statement>,
+    ) -> Checked<()> {
+        let value = self.operand(count)?;
+        let times = match value.constant().filter(|_| value.ty.is_scalar()) {
+            Some(times) if times.cast_signed() >= 0 => times,
+            _ => {
+                let hint = "how often is a number that is known before the program runs: unroll(3)";
+                return Err(self.report(Diagnostic::error(span, "invalid unroll value").hint(hint)));
+            }
+        };
+        if times == 0 {
+            return Err(self.error(span, "unroll minimum value is 1"));
         }
         if self.globals.infers_types && times > UNROLLED {
-            let message = format!("{times} repetitions are more than the {UNROLLED} that unroll makes");
+            let message = format!("unroll maximum value is {UNROLLED}");
             let hint = format!("a loop takes any number: for $i : 0..{times} {{ … }}");
-            return Err(self.report(Diagnostic::error(count.span, message).hint(hint)));
+            return Err(self.report(Diagnostic::error(span, message).hint(hint)));
         }
         let outer = self.repeats;
         self.repeats = outer.saturating_mul(times.max(1));
@@ -189,7 +207,7 @@ impl Checker<'_> {
         let Some(place) = known.and_then(|known| self.declared.get(&known).copied()) else {
             return Ok(());
         };
-        let found = Diagnostic::error(name.span, message).label(place, "here");
+        let found = Diagnostic::error(name.span, message).label(place, "This is the initial declaration.");
         Err(self.report(found.hint("give one of them another name")))
     }
 
@@ -233,7 +251,7 @@ impl Checker<'_> {
                     ))
                 })
             };
-            let message = format!("the variable \"${written}\" has no value here");
+            let message = format!("Undefined or undeclared variable: ${written}");
             return Err(self.report(Diagnostic::error(span, message).maybe_hint(hint)));
         };
         if self.undecided.contains(&id) && self.without_value.contains(name) {
@@ -243,7 +261,7 @@ impl Checker<'_> {
         let is_stored = !self.unset.contains(&id) && !self.undecided.contains(&id);
         if self.is_read && !is_stored && self.globals.infers_types && self.read_early.insert(id) {
             let written = as_written(name);
-            let message = format!("${written} is read before anything is stored in it");
+            let message = format!("Variable used before it was assigned: ${written}");
             self.report(Diagnostic::warning(span, message));
         }
         if ty.is_scalar() {
@@ -382,9 +400,9 @@ impl Checker<'_> {
             Kind::Variable(name) => name,
             Kind::Map { name, keys } => return self.assign_map(name, keys, op, target, value, span),
             Kind::Member { .. } | Kind::Index { .. } => {
-                let message = "a part of a value cannot be assigned to: tuples, records and structs stay as they were made";
-                let hint = "make a new value and assign that: $x = (1, $x.1)";
-                return Err(self.report(Diagnostic::error(target.span, message).hint(hint)));
+                let message = "Tuples and records are immutable once created. Consider creating a new value and assigning it instead.";
+                let hint = "so are parts of structs and arrays; a new value is $x = (1, $x.1)";
+                return Err(self.report(Diagnostic::error(span, message).hint(hint)));
             }
             _ => {
                 let message = "only variables ($x) and maps (@x) can be changed";
@@ -404,16 +422,16 @@ impl Checker<'_> {
         match self.find_variable(name) {
             Some(id) => {
                 if op.is_none() {
-                    self.fits_declaration(id, written, &value.ty)?;
+                    self.fits_declaration(id, written, &value, span)?;
                 }
                 self.warn_of_implicit_cast(&value, &self.variable_type(id));
-                self.set(id, value)
+                self.set(id, value, span)
             }
             None => {
                 let ty = self.holding(&value, false)?;
                 let id = self.new_variable(name, ty, target.span);
                 self.warn_of_implicit_cast(&value, &self.variable_type(id));
-                self.set(id, value)
+                self.set(id, value, span)
             }
         }
     }
@@ -424,9 +442,10 @@ impl Checker<'_> {
         name: &Spanned<String>,
         ty: Option<&ast::TypeName>,
         value: Option<&ast::Expr>,
+        span: Span,
     ) -> Checked<StatementKind> {
         let message = format!(
-            "there is a variable ${} already: a second one of that name would hide it",
+            "Variable ${} was already declared. Variable shadowing is not allowed.",
             name.node
         );
         self.unshadowed(name, message)?;
@@ -457,7 +476,7 @@ impl Checker<'_> {
                     self.written.push(id);
                 }
                 if let (Some(literal), Some(value)) = (literal, &value) {
-                    self.fits_declaration(id, literal, &value.ty)?;
+                    self.fits_declaration(id, literal, value, span)?;
                     self.warn_of_implicit_cast(value, &ty);
                 }
                 let value = match value {
@@ -468,7 +487,7 @@ impl Checker<'_> {
                     },
                 };
                 let stored = literal.is_some();
-                let set = self.set(id, value);
+                let set = self.set(id, value, span);
                 if !stored {
                     self.unset.push(id);
                 }
@@ -486,7 +505,7 @@ impl Checker<'_> {
         match value {
             Some(value) => {
                 self.warn_of_implicit_cast(&value, &self.variable_type(id));
-                self.set(id, value)
+                self.set(id, value, span)
             }
             None => Ok(StatementKind::Block(Vec::new())),
         }
@@ -502,7 +521,7 @@ impl Checker<'_> {
         }
     }
 
-    fn set(&mut self, variable: VariableId, value: Expr) -> Checked<StatementKind> {
+    fn set(&mut self, variable: VariableId, value: Expr, span: Span) -> Checked<StatementKind> {
         let ty = self.variable_type(variable);
         let declared = self.declared.contains_key(&variable);
         let held = self.holding(&value, false)?;
@@ -532,7 +551,7 @@ impl Checker<'_> {
         let mixes = self.mixes_pointers(&ty, &value.ty);
         match self.fitted_to(value.clone(), &ty).filter(|_| !mixes) {
             Some(value) => Ok(StatementKind::Set { variable, value }),
-            None => Err(self.other_type(variable, &ty, &value)),
+            None => Err(self.other_type(variable, &ty, &value, span)),
         }
     }
 }

@@ -126,12 +126,27 @@ impl Checker<'_> {
     }
 
     /// Finds a member of a struct by its name; reports similar names where there is none.
-    pub(super) fn find_member(&mut self, id: TypeId, name: &Spanned<String>) -> Checked<MemberPlace> {
+    pub(super) fn find_member(
+        &mut self,
+        id: TypeId,
+        name: &Spanned<String>,
+        span: Span,
+    ) -> Checked<MemberPlace> {
         let btf = self.need_btf(name.span, "this member")?;
         btf.find_member(id, &name.node).ok_or_else(|| {
             let all = btf.member_names(id);
-            let message = format!("{} has no member \"{}\"", btf.render(id), name.node);
-            self.report(Diagnostic::error(name.span, message).hint(there_are(&name.node, &all)))
+            let (record, name_span) = (btf.render(id), name.span);
+            let (message, span) = match self.globals.infers_types {
+                true => (
+                    format!(
+                        "Struct/union of type '{record}' does not contain a field named '{}'",
+                        name.node
+                    ),
+                    span,
+                ),
+                false => (format!("{record} has no member \"{}\"", name.node), name_span),
+            };
+            self.report(Diagnostic::error(span, message).hint(there_are(&name.node, &all)))
         })
     }
 
@@ -155,7 +170,12 @@ impl Checker<'_> {
             };
             let part = place.and_then(|place| self.part_of_tuple(&base, place, span));
             return part.ok_or_else(|| {
-                let message = format!("{} has no member \"{}\"", self.describe(&base.ty), name.node);
+                let is_record = ty.members.iter().any(|member| !member.name.is_empty());
+                let message = match name.node.parse::<u64>() {
+                    Ok(place) if !is_record => no_such_part(place, ty.members.len()),
+                    _ if is_record => format!("Record does not contain a field named '{}'", name.node),
+                    _ => format!("{} has no member \"{}\"", self.describe(&base.ty), name.node),
+                };
                 let names = ty
                     .members
                     .iter()
@@ -165,11 +185,11 @@ impl Checker<'_> {
                         name => format!(".{name}"),
                     });
                 let hint = format!("its members are {}", names.collect::<Vec<_>>().join(", "));
-                self.report(Diagnostic::error(name.span, message).hint(hint))
+                self.report(Diagnostic::error(span, message).hint(hint))
             });
         }
         let (mut spot, id, pointers) = self.struct_at(base, name)?;
-        let place = self.find_member(id, name)?;
+        let place = self.find_member(id, name, span)?;
         let ty = self.btf_type(place.ty).ok_or_else(|| {
             let what = self.btf().map_or_else(String::new, |btf| btf.render(place.ty));
             self.error(name.span, format!("a member of type \"{what}\" cannot be read"))
@@ -254,10 +274,7 @@ impl Checker<'_> {
             let part = usize::try_from(place)
                 .ok()
                 .and_then(|place| self.tuple_part(&base, place, span));
-            return part.ok_or_else(|| {
-                let message = format!("the tuple has {count} members: there is none at {place}");
-                self.error(index.span, message)
-            });
+            return part.ok_or_else(|| self.error(span, no_such_part(place, count)));
         }
         let base = self.in_memory(base);
         let (element, count, spot) = match (base.ty.clone(), base.kind.clone()) {
@@ -291,12 +308,28 @@ impl Checker<'_> {
                 }
                 (element, None, spot)
             }
+            (Type::Tuple(ty), _) if ty.members.iter().all(|member| member.name.is_empty()) => {
+                let message = "Array-style access for tuples only valid for integer literals";
+                return Err(self.error(span, message));
+            }
             (ty, _) => {
-                let message = format!("{} has no elements", self.describe(&ty));
-                return Err(self.error(base.span, message));
+                let message = format!(
+                    "The array index operator [] can only be used on arrays, pointers, and tuples, found {}.",
+                    self.spelled_type(&ty).1
+                );
+                return Err(self.error(span, message));
             }
         };
         self.element(spot, element, count, index, span)
+    }
+
+    /// Reports an index of a type, or with a sign, that no element has.
+    pub(super) fn no_index(&mut self, ty: &Type, span: Span) -> Reported {
+        let message = format!(
+            "The array index operator [] only accepts non-negative integer indices. Got: {}",
+            self.spelled_type(ty).1
+        );
+        self.error(span, message)
     }
 
     /// Element `index` of an array that begins at a place. A variable index is compared with the count, where that is known: beyond it the element is zero.
@@ -313,6 +346,11 @@ impl Checker<'_> {
             self.error(span, message)
         })?;
         if let Some(known) = index.constant() {
+            if known.cast_signed() < 0 && count.is_some() && index.ty.is_signed() && self.globals.infers_types
+            {
+                let ty = self.holding(&index, false)?;
+                return Err(self.no_index(&ty, span));
+            }
             if let Some(count) = count.filter(|count| known >= u64::from(*count)) {
                 let message = format!(
                     "the index {} is out of bounds for array of size {count}",
@@ -422,7 +460,8 @@ impl Checker<'_> {
         }) = place.kind
         else {
             let hint = "& stands before a variable, a map, or what a pointer leads to: &$x";
-            return Err(self.report(Diagnostic::error(place.span, "this has no address").hint(hint)));
+            let message = "address-of operator (&) can only be used on a map or variable";
+            return Err(self.report(Diagnostic::error(place.span, message).hint(hint)));
         };
         let space = match access {
             Access::User => Space::User,
@@ -522,6 +561,11 @@ fn pointee_place(base: Expr, pointer: Pointer) -> MemoryPlace {
         offset: 0,
         access,
     }
+}
+
+/// What is said of a part of a tuple that it has not.
+fn no_such_part(place: u64, count: usize) -> String {
+    format!("Invalid tuple index: {place}. Found {count} elements in tuple.")
 }
 
 /// The type of a value loaded with `access`: the verifier trusts a loaded pointer only if it was loaded directly.

@@ -39,14 +39,16 @@ pub fn found(probes: &[Probe], maps: &[MapDeclaration], config: &Config) -> Vec<
         let place = place(probes, maps).filter(|_| setting != Unstable::Enable)?;
         Some(match setting {
             Unstable::Error => {
-                let message =
-                    format!("{name} is an unstable feature, which the setting unstable_{name} refuses");
+                let message = format!(
+                    "{name} feature is not enabled by default. To enable this unstable feature, set the config flag to enable. unstable_{name}=enable"
+                );
                 Diagnostic::error(place, message)
                     .hint(format!("config = {{ unstable_{name} = enable }} allows it"))
             }
             _ => {
                 let message = format!(
-                    "Script is using an unstable feature: {name}, which may still change; `config = {{ unstable_{name} = enable }}` turns this warning off"
+                    "Script is using an unstable feature: {}. To prevent this warning you must explicitly enable it in the config e.g. unstable_{name}=enable",
+                    title(name)
                 );
                 // It is about the whole script: its text is not repeated.
                 Diagnostic::warning(Span::NOWHERE, message)
@@ -54,6 +56,14 @@ pub fn found(probes: &[Probe], maps: &[MapDeclaration], config: &Config) -> Vec<
         })
     });
     used.collect()
+}
+
+/// The words for a feature where it is warned of.
+fn title(name: &str) -> &str {
+    match name {
+        "dw_ustack" => "dw_ustack (DWARF stack unwinding)",
+        name => name,
+    }
 }
 
 fn named(probes: &[Probe], wanted: &str) -> Option<Span> {
@@ -95,7 +105,7 @@ mod tests {
         };
         let series = "kprobe:a { if (pid) { @x = tseries(1, 1s, 3) } }";
         assert!(diagnosed(series, Unstable::Warn)[0].contains("unstable feature: tseries"));
-        assert!(diagnosed(series, Unstable::Error)[0].contains("unstable_tseries refuses"));
+        assert!(diagnosed(series, Unstable::Error)[0].contains("tseries feature is not enabled by default"));
         assert!(diagnosed(series, Unstable::Enable).is_empty());
         assert!(diagnosed("kprobe:a { @x = count() }", Unstable::Error).is_empty());
         assert!(diagnosed("kprobe:a { print(dw_ustack) }", Unstable::Enable)[0].contains("dw_ustack"));

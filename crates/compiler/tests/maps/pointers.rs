@@ -87,5 +87,8 @@ fn addresses_of_other_values_are_refused() {
     let (checked, found) = check(&probe, &kernel::kprobe(), true, &mut globals);
     assert!(checked.is_none());
     let printed = &found.first().expect("a reason").message;
-    assert_eq!(printed, "this is string[3] *, but $p holds (int8,int8) *");
+    assert_eq!(
+        printed,
+        "Type mismatch for $p: trying to assign value of type 'string[3] *' when variable already has a type '(int8,int8) *'"
+    );
 }

@@ -82,7 +82,9 @@ fn contradiction(options: &Options) -> Option<&'static str> {
         return Some("Cannot use both -c and -p.");
     }
     if options.helper_errors > 1 {
-        return Some("-kk is not an option any more: -k reports every failed helper call");
+        return Some(
+            "-kk has been deprecated. Use a single -k for runtime warnings for errors in map lookups and probe reads.",
+        );
     }
     if options.helper_errors > 0 && options.no_warnings {
         return Some("use either -k or --no-warnings: -k reports failed helper calls as warnings");
@@ -124,11 +126,23 @@ fn of_option(error: &clap::Error) -> Option<String> {
             let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue) else {
                 return None;
             };
-            let values: Vec<String> = values.iter().map(|value| format!("'{value}'")).collect();
-            let values = values.join(", ");
-            Some(format!(
-                "ERROR: USAGE: invalid option for {name}: {value} (it must be one of {values})"
-            ))
+            let quoted: Vec<String> = values.iter().map(|value| format!("'{value}'")).collect();
+            Some(match name {
+                "-B" => "ERROR: USAGE: -B must be either 'line', 'full', or 'none'.".to_owned(),
+                "-f" | "--format" => {
+                    let quoted = quoted.join(", ");
+                    format!("ERROR: Invalid output format \"{value}\"\nValid formats: {quoted}")
+                }
+                "--mode" => format!("ERROR: USAGE: --mode can only be {}.", quoted.join(" or ")),
+                "--no-feature" => {
+                    let values = values.join(",");
+                    format!("ERROR: USAGE: --no-feature can only have values '{values}'.")
+                }
+                _ => {
+                    let quoted = quoted.join(", ");
+                    format!("ERROR: USAGE: invalid option for {name}: {value} (it must be one of {quoted})")
+                }
+            })
         }
         _ => None,
     }
@@ -194,7 +208,7 @@ mod tests {
     fn options_that_contradict_each_other_are_refused() {
         for (line, printed) in [
             ("-c true -p 1", Some("both -c and -p")),
-            ("-kk", Some("-kk is not an option any more")),
+            ("-kk", Some("-kk has been deprecated")),
             ("--warnings --no-warnings", Some("either -k or --no-warnings")),
             ("--test --bench", Some("conflict")),
             ("--mode test --bench", Some("conflict")),
@@ -235,7 +249,19 @@ mod tests {
             ),
             (
                 "-B foo",
-                "ERROR: USAGE: invalid option for -B: foo (it must be one of ",
+                "ERROR: USAGE: -B must be either 'line', 'full', or 'none'.",
+            ),
+            (
+                "-f foo",
+                "ERROR: Invalid output format \"foo\"\nValid formats: 'text', 'json'",
+            ),
+            (
+                "--mode foo",
+                "ERROR: USAGE: --mode can only be 'bench' or 'test'.",
+            ),
+            (
+                "--no-feature foo",
+                "ERROR: USAGE: --no-feature can only have values 'kprobe_multi,kprobe_session,uprobe_multi'.",
             ),
         ] {
             let error = parsed(line).err().unwrap_or_else(|| panic!("{line} is taken"));

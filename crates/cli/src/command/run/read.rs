@@ -67,7 +67,7 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
     if command.is_none()
         && let Some(place) = kestrel::plan::mention(&text, "cpid")
     {
-        let message = "cpid is 0: there is no command";
+        let message = "No child command (`-c`); cpid is zero";
         let warning = Diagnostic::warning(place, message).hint("-c COMMAND runs one");
         program.warnings.push(warning);
     }
@@ -77,7 +77,10 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
             match first.as_str() {
                 "help" => "the options of this program were asked for; it did not run".to_owned(),
                 // The words that scripts' tests know.
-                _ => format!("unexpected program command line options: --{first}"),
+                _ => format!(
+                    "unexpected program command line options: --{}",
+                    program.unexpected_options.join(", --")
+                ),
             },
         );
         let has_help = program.options.iter().any(|option| option.help.is_some());

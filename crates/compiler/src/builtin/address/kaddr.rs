@@ -15,7 +15,7 @@ pub(crate) static KADDR: Builtin = Builtin {
         let Some(symbol) = args.first() else {
             return Err(checker.error(usage.span, "the name of a symbol is missing"));
         };
-        let address = address_of(checker, symbol, usage.span)?;
+        let address = address_of(checker, usage, symbol)?;
         Ok(constant(address, Type::U64, usage.span))
     }),
 };

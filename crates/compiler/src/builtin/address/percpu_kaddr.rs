@@ -25,7 +25,7 @@ pub(crate) static PERCPU_KADDR: Builtin = Builtin {
         let span = usage.span;
         // Addresses that are not known yet are asked for all at once.
         let addresses = [
-            address_of(checker, symbol, span),
+            address_of(checker, usage, symbol),
             checker.known_address(OFFSETS, span),
             checker.known_address(CPUS, span),
         ];

@@ -19,7 +19,10 @@ pub(crate) static SOCKET_COOKIE: Builtin = Builtin {
         let is_typed = matches!(socket.ty, Type::Pointer(pointer) if pointer.trusted && pointer.levels == 0);
         let serves = checker.context.program.is_tracing();
         if !serves || !is_typed {
-            let message = "socket_cookie() takes a socket that the kernel vouches for: a parameter of type struct sock * of fentry or fexit";
+            let message = match serves {
+                true => "socket_cookie() takes a socket that the kernel vouches for: a parameter of type struct sock * of fentry or fexit".to_owned(),
+                false => format!("socket_cookie can not be used with \"{}\" probes", checker.probe_word()),
+            };
             let hint = "fentry:tcp_sendmsg { print(socket_cookie(args.sk)) }";
             return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));
         }

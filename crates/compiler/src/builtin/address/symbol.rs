@@ -1,5 +1,6 @@
 //! Addresses of the kernel's symbols, which are found before a program runs.
 
+use crate::builtin::Use;
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::ExprKind;
 use crate::lang::ast::{self, Span};
@@ -23,12 +24,12 @@ impl Checker<'_> {
     }
 }
 
-/// The address of the symbol that an argument names; `span` is all of the use.
-pub(super) fn address_of(checker: &mut Checker<'_>, symbol: &ast::Expr, span: Span) -> Checked<u64> {
+/// The address of the symbol that an argument of a use names.
+pub(super) fn address_of(checker: &mut Checker<'_>, usage: &Use<'_>, symbol: &ast::Expr) -> Checked<u64> {
     let value = checker.expression(symbol)?;
     let ExprKind::ConstantBytes(name) = &value.kind else {
-        return Err(checker.error(symbol.span, "the name of a symbol is a string that is known now"));
+        return Err(usage.wants_literal(checker, symbol));
     };
     let name = String::from_utf8_lossy(name).into_owned();
-    checker.known_address(&name, span)
+    checker.known_address(&name, usage.span)
 }

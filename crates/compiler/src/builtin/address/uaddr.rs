@@ -16,14 +16,19 @@ pub(crate) static UADDR: Builtin = Builtin {
         };
         let value = checker.expression(symbol)?;
         let ExprKind::ConstantBytes(name) = &value.kind else {
-            return Err(checker.error(symbol.span, "the name of a symbol is a string that is known now"));
+            return Err(usage.wants_literal(checker, symbol));
         };
         let name = String::from_utf8_lossy(name).into_owned();
         let event = checker.context.name.clone();
         let key = (event, name);
         let Some(place) = checker.globals.user_places.get(&key).cloned() else {
             let (event, name) = &key;
-            let message = format!("Could not resolve symbol: {name} at {event}");
+            let message = match event.split(':').nth(1) {
+                Some(file) if event.contains("probe:") || event.starts_with("usdt:") => {
+                    format!("Could not resolve symbol: {file}:{name}")
+                }
+                _ => format!("Could not resolve symbol: {name} at {event}"),
+            };
             checker.globals.shapes.user_symbols.insert(key);
             return Err(checker.error(usage.span, message));
         };

@@ -17,11 +17,14 @@ pub(crate) static HIST: Builtin = Builtin {
                 None => return Err(checker.error(usage.span, "a number is missing")),
             };
             let bits = match args.get(1) {
-                Some(bits) => checker.whole(
-                    bits,
-                    0..=i64::from(Buckets::MAX_BITS),
-                    "the precision of a histogram",
-                )?,
+                Some(bits) => {
+                    let bits = checker.whole(bits, i64::MIN..=i64::MAX, "the precision of a histogram")?;
+                    if !(0..=i64::from(Buckets::MAX_BITS)).contains(&bits) {
+                        let message = format!("hist: bits {bits} must be 0..{}", Buckets::MAX_BITS);
+                        return Err(checker.error(usage.span, message));
+                    }
+                    bits
+                }
                 None => 0,
             };
             Ok(PendingAggregation {

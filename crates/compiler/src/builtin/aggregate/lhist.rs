@@ -19,20 +19,33 @@ pub(crate) static LHIST: Builtin = Builtin {
             let value = checker.number(value);
             let least = checker.whole(min, i64::MIN..=i64::MAX, what);
             let most = checker.whole(max, i64::MIN..=i64::MAX, what);
-            let width = checker.whole(step, 1..=i64::MAX, "the step of a histogram");
+            let width = checker.whole(step, i64::MIN..=i64::MAX, "the step of a histogram");
             let (value, least, most, width) = (value?, least?, most?, width?);
+            if width < 1 {
+                let message = format!("lhist() step must be >= 1 ({width} provided)");
+                return Err(checker.error(usage.span, message));
+            }
             let span = i128::from(most) - i128::from(least);
             if span <= 0 {
-                return Err(checker.error(max.span, "the histogram ends before it begins"));
+                let message =
+                    format!("lhist() min must be less than max (provided min {least} and max {most})");
+                return Err(checker.error(usage.span, message));
             }
             if span < i128::from(width) {
-                return Err(checker.error(step.span, "the step of a histogram is larger than its range"));
+                let message = format!(
+                    "lhist() step is too large for the given range (provided step {width} for range {span})"
+                );
+                return Err(checker.error(usage.span, message));
             }
             // All steps are of one width: what is left of the range lies above the last one.
             let most = (i128::from(least) + span / i128::from(width) * i128::from(width)) as i64;
             if span > i128::from(width) * i128::from(Buckets::MAX_LINEAR) {
-                let message = format!("a histogram has at most {} steps", Buckets::MAX_LINEAR);
-                return Err(checker.error(step.span, message));
+                let message = format!(
+                    "lhist() too many buckets, must be <= {} (would need {})",
+                    Buckets::MAX_LINEAR,
+                    span / i128::from(width)
+                );
+                return Err(checker.error(usage.span, message));
             }
             Ok(PendingAggregation {
                 aggregation: Aggregation::with(function::LHIST, true, vec![least, most, width]),

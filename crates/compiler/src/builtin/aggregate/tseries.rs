@@ -9,7 +9,7 @@ use crate::check::tree::{Expr, ExprKind as ExprNode, MapPlace, Type};
 use crate::codegen::lower::Lower;
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, BlockId, Condition, Vreg, Width};
-use crate::lang::ast::ExprKind;
+use crate::lang::ast::{self, ExprKind};
 use crate::lang::diag::Diagnostic;
 use kestrel_bpf::helper;
 use kestrel_trace::aggregate::Aggregation;
@@ -27,29 +27,36 @@ pub(crate) static TSERIES: Builtin = Builtin {
                 return Err(checker.error(usage.span, "an argument is missing"));
             };
             let value = checker.number(value);
-            let interval = checker.whole(interval, 1..=i64::MAX, "the interval of a time series");
+            let mut positive = |value: &ast::Expr, what: &str, word: &str| {
+                let number = checker.whole(value, i64::MIN..=i64::MAX, what)?;
+                if number >= 1 {
+                    return Ok(number);
+                }
+                let message = format!("tseries() {word} must be >= 1 ({number} provided)");
+                Err(checker.error(usage.span, message))
+            };
+            let interval = positive(interval, "the interval of a time series", "interval_ns");
+            let place = count.span;
+            let count = positive(count, "the number of intervals", "num_intervals");
             // The zeroes of a session's state map have one size, whatever tables come later.
             let most = if checker.globals.infers_types {
                 MAX
             } else {
                 MAX_PER_CPU
             };
-            let place = count.span;
-            let count = checker.whole(count, 1..=i64::MAX, "the number of intervals");
             let how = match how.first().map(|how| (&how.kind, how.span)) {
                 None => 0,
-                Some((ExprKind::String(word), span)) => {
-                    match COMBINES.iter().position(|(how, _)| how == word) {
-                        Some(how) => how as i64,
-                        None => {
-                            let words: Vec<&str> = COMBINES.iter().map(|(how, _)| *how).collect();
-                            let words = words.join(", ");
-                            let message =
-                                format!("no values are put together by \"{word}\": it is one of {words}");
-                            return Err(checker.error(span, message));
-                        }
+                Some((ExprKind::String(word), _)) => match COMBINES.iter().position(|(how, _)| how == word) {
+                    Some(how) => how as i64,
+                    None => {
+                        let words: Vec<&str> = COMBINES.iter().map(|(how, _)| *how).collect();
+                        let words = words.join(", ");
+                        let message = format!(
+                            "tseries() expects one of the following aggregation functions: {words} (\"{word}\" provided)"
+                        );
+                        return Err(checker.error(usage.span, message));
                     }
-                }
+                },
                 Some((_, span)) => {
                     return Err(
                         checker.error(span, "how values are put together is a word in quotes: \"max\"")

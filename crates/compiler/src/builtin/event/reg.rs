@@ -28,7 +28,8 @@ pub(crate) static REG: Builtin = Builtin {
             return checker.register(register, usage.span);
         }
         let names: Vec<&str> = context.registers.iter().map(|r| r.name).collect();
-        let diagnostic = Diagnostic::error(wanted.span, format!("there is no register \"{name}\""))
+        let message = format!("'{name}' is not a valid register on this architecture");
+        let diagnostic = Diagnostic::error(usage.span, message)
             .maybe_hint(did_you_mean(name, names.iter().copied()))
             .hint(format!("there are: {}", names.join(", ")));
         Err(checker.report(diagnostic))

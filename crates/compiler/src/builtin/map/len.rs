@@ -5,6 +5,7 @@ use crate::check::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Type};
 use crate::check::value::{comparison, constant, operation};
 use crate::check::walk::MemoryPlace;
 use crate::lang::ast;
+use crate::lang::diag::Diagnostic;
 
 pub(crate) static LEN: Builtin = Builtin {
     name: "len",
@@ -24,11 +25,12 @@ pub(crate) static LEN: Builtin = Builtin {
         }
         let value = checker.expression(of)?;
         if !matches!(value.ty, Type::Stack { .. } | Type::HeldStack(_)) {
-            let message = format!(
-                "len() is of a map or a stack, not of {}",
-                checker.describe(&value.ty)
-            );
-            return Err(checker.error(of.span, message));
+            let message = "call to len() expects a map, ustack, or kstack";
+            let hint = match value.ty.is_string() {
+                true => "strlen() is the length of a string".to_owned(),
+                false => format!("this is {}", checker.describe(&value.ty)),
+            };
+            return Err(checker.report(Diagnostic::error(of.span, message).hint(hint)));
         }
         let span = usage.span;
         let kept = checker.kept_first(&value);

@@ -1,9 +1,10 @@
 //! The map that is a built-in's argument.
 
 use crate::builtin::row::Use;
-use crate::check::checker::{Checked, Checker};
+use crate::check::checker::{Checked, Checker, Reported};
 use crate::check::tree::StatementKind;
 use crate::lang::ast;
+use crate::lang::diag::Diagnostic;
 
 /// Name and keys of a built-in's map: `f(@x[keys])` or `f(@x, key)`.
 pub(super) fn place<'a>(
@@ -11,16 +12,62 @@ pub(super) fn place<'a>(
     usage: &Use<'a>,
     most: usize,
 ) -> Checked<(&'a str, Vec<&'a ast::Expr>)> {
+    let count = usage.args.map_or(0, <[_]>::len);
+    if checker.globals.infers_types && most > 1 && !(1..=most).contains(&count) {
+        return Err(no_definition(checker, usage));
+    }
     let args = usage.positional(checker, 1, most)?;
     let Some((ast::ExprKind::Map { name, keys }, more)) =
         args.split_first().map(|(first, more)| (&first.kind, more))
     else {
-        let message = format!("{} wants a map: @name", usage.name);
+        let message = format!("{}() expects a map argument", usage.name);
         let span = args.first().map_or(usage.span, |first| first.span);
         return Err(checker.error(span, message));
     };
+    if let Some(message) = misplaced_key(checker, usage, name, (keys.len(), more.len())) {
+        let hint = "the uses of a map have keys, or none has one";
+        return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));
+    }
     let written = keys.iter().chain(more.iter().copied());
     Ok((name, written.collect()))
+}
+
+/// Reports a use with another number of arguments than any that is known.
+fn no_definition(checker: &mut Checker<'_>, usage: &Use<'_>) -> Reported {
+    let message = format!(
+        "Call to {}() has arguments that do not match any definition.",
+        usage.name
+    );
+    checker.report(Diagnostic::error(usage.span, message).maybe_hint(usage.spelling()))
+}
+
+/// What is wrong with a key beside a map that has none, or with a map that has keys alone.
+fn misplaced_key(
+    checker: &Checker<'_>,
+    usage: &Use<'_>,
+    name: &str,
+    (own, beside): (usize, usize),
+) -> Option<String> {
+    let map = checker
+        .globals
+        .map(name)
+        .filter(|_| checker.globals.infers_types)?;
+    let (what, has_keys) = (usage.name, !map.keys.is_empty());
+    match (what, own, beside) {
+        ("has_key", 0, 1) if !has_keys => Some(format!(
+            "call to {what}() expects a map with explicit keys (non-scalar map)"
+        )),
+        ("delete", 0, 1) if !has_keys => Some(format!(
+            "call to {what}() with two arguments expects a map with explicit keys (non-scalar map)"
+        )),
+        ("delete", 0, 0) if has_keys => Some(format!(
+            "call to {what}() with a single argument expects a map without explicit keys (scalar map)"
+        )),
+        ("has_key", 0, 0) | ("has_key" | "delete", 1.., 1..) => Some(format!(
+            "Call to {what}() has arguments that do not match any definition."
+        )),
+        _ => None,
+    }
 }
 
 /// The operation that removes a map's keys.
@@ -40,8 +87,9 @@ pub(super) fn clear_whole(
 ) -> Checked<StatementKind> {
     let (name, keys) = place(checker, usage, 1)?;
     if let Some(key) = keys.first() {
-        let message = format!("{}() is about the whole map", usage.name);
-        return Err(checker.error(key.span, message));
+        let message = format!("{}() expects a map argument", usage.name);
+        let hint = format!("it is about the whole map; delete(@{name}[key]) takes one key away");
+        return Err(checker.report(Diagnostic::error(key.span, message).hint(hint)));
     }
     checker.clear_map(name, clearing == Clearing::Zero, usage.span)
 }

@@ -72,7 +72,10 @@ pub(crate) static NTOP: Builtin = Builtin {
                 };
                 (AF_INET6, vec![checker.value_at(spot, ty, span)?])
             }
-            _ => return Err(checker.error(address.span, "4 or 16 bytes are wanted here")),
+            _ => {
+                let message = "ntop() argument must be 4 or 16 bytes in size";
+                return Err(checker.error(usage.span, message));
+            }
         };
         let family = family.map_or(number(own), |family| {
             narrowed(family, Type::integer(4, false), span)

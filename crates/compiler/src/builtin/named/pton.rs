@@ -3,6 +3,7 @@
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Expr, ExprKind, Type};
 use crate::lang::ast;
+use crate::lang::diag::Diagnostic;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub(crate) static PTON: Builtin = Builtin {
@@ -14,10 +15,12 @@ pub(crate) static PTON: Builtin = Builtin {
         let args = usage.positional(checker, 1, 1)?;
         let Some(ast::Expr {
             kind: ast::ExprKind::String(text),
-            span,
+            ..
         }) = args.first()
         else {
-            return Err(checker.error(usage.span, "an address in quotes is wanted here"));
+            let message = "pton() expects an string literal at the first argument";
+            let hint = "an address is known before the program runs: pton(\"127.0.0.1\")";
+            return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));
         };
         let bytes = match text.contains(':') {
             true => text
@@ -30,7 +33,8 @@ pub(crate) static PTON: Builtin = Builtin {
                 .map(|address| address.octets().to_vec()),
         };
         let Some(bytes) = bytes else {
-            return Err(checker.error(*span, format!("\"{text}\" is no address of IPv4 or IPv6")));
+            let message = format!("pton() expects a valid IPv4/IPv6 address, got {text}");
+            return Err(checker.error(usage.span, message));
         };
         let ty = Type::Array {
             element: Box::new(Type::integer(1, false)),

@@ -19,7 +19,7 @@ pub(crate) static STRFTIME: Builtin = Builtin {
             return Err(checker.error(usage.span, "a format and a time are wanted"));
         };
         let ExprKind::String(format) = &format.kind else {
-            return Err(checker.error(format.span, "the format is a string in quotes"));
+            return Err(usage.wants_literal(checker, format));
         };
         let clock = clock_of(time);
         let time = checker.scalar(time)?;

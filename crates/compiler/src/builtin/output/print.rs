@@ -47,8 +47,10 @@ fn print(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<StatementKind> {
             };
             checker.output("print", "", vec![value], usage.span)
         }
-        (_, [limit, ..]) => {
-            Err(checker.error(limit.span, "only a whole map has a number of entries to print"))
+        (_, [_, ..]) => {
+            let message = format!("Non-map print() only takes 1 argument, {} found", args.len());
+            let hint = "only a whole map has a number of entries to print: print(@map, top)";
+            Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)))
         }
     }
 }
@@ -57,8 +59,11 @@ impl Checker<'_> {
     /// Warns of limits that a map's values have no order for, and of prints that happen when the loop is over.
     fn warn_of_print(&mut self, map: &MapType, limited: bool, span: ast::Span) {
         if limited && map.value.function() == Some("stats") {
-            let message = "print()'s top and div arguments are ignored: stats() are three numbers each, without an order";
-            let hint = format!("print all of it: print({})", map.title());
+            let message = "print()'s top and div arguments are ignored when used on stats() maps.";
+            let hint = format!(
+                "they are three numbers each, without an order; all of it is print({})",
+                map.title()
+            );
             self.report(Diagnostic::warning(span, message).hint(hint));
         }
         if self.is_in_loop() {

@@ -50,10 +50,9 @@ pub(super) fn mode_and_depth(checker: &mut Checker<'_>, usage: &Use<'_>) -> Chec
     let depth = match (named, args.as_slice()) {
         (Some(_), [_, depth]) | (None, [depth]) => Some(depth),
         (_, [_, second]) => {
-            return Err(checker.error(
-                second.span,
-                "the mode of a stack stands before its depth: kstack(perf, 5)",
-            ));
+            let message = "Expected stack mode as first argument";
+            let hint = "the mode of a stack stands before its depth: kstack(perf, 5)";
+            return Err(checker.report(Diagnostic::error(second.span, message).hint(hint)));
         }
         _ => None,
     };

@@ -16,8 +16,8 @@ pub(crate) static DW_USTACK: Builtin = Builtin {
     about: "the process's stack, innermost first, by .eh_frame: also of code without frame pointers, of processes named by -p, -c or --dwarf-pid",
     kind: BuiltinKind::Value(|checker, usage| {
         if !checker.globals.unwinds {
-            let message = "dw_ustack requires a target process, whose unwind tables are read";
-            let hint = "name one by -p, -c or --dwarf-pid; ustack follows frame pointers in any process";
+            let message = "dw_ustack requires a target process. Use -p, -c, or --dwarf-pid to specify one.";
+            let hint = "its unwind tables are read; ustack follows frame pointers in any process";
             return Err(checker.report(Diagnostic::error(usage.name_span, message).hint(hint)));
         }
         let shown = mode_and_depth(checker, usage)?;

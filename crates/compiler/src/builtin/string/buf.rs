@@ -33,7 +33,7 @@ fn read(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
         (ExprKind::Bytes { size, .. }, Type::Array { .. } | Type::CharArray { .. }) => Some(*size),
         _ => None,
     };
-    let (length, max) = limits(checker, usage, (args.get(1), args.get(2)), own)?;
+    let (length, max) = limits(checker, usage, (args.get(1), args.get(2)), (own, &value.ty))?;
     if let (ExprKind::ConstantBytes(known), Some(length)) = (&value.kind, length.constant()) {
         return Ok(known_bytes(known, length.min(max.into()) as usize, usage.span));
     }
@@ -52,7 +52,7 @@ fn limits(
     checker: &mut Checker<'_>,
     usage: &Use<'_>,
     (bytes, most): (Option<&&ast::Expr>, Option<&&ast::Expr>),
-    own: Option<u32>,
+    (own, of): (Option<u32>, &Type),
 ) -> Checked<(Expr, u32)> {
     let room = match checker.globals.infers_types {
         true => checker.longest(),
@@ -61,10 +61,11 @@ fn limits(
     let Some(bytes) = bytes else {
         return match own {
             Some(own) => Ok((constant(own.into(), Type::U64, usage.span), own.clamp(1, room))),
-            None => Err(checker.error(
-                usage.span,
-                "buf() needs a length here: only arrays have one of their own",
-            )),
+            None => {
+                let (word, _) = checker.spelled_type(of);
+                let message = format!("buf() expects a length argument for non-array type {word}");
+                Err(checker.error(usage.span, message))
+            }
         };
     };
     let length = checker.scalar(bytes)?;

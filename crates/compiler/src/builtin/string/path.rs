@@ -37,8 +37,12 @@ pub(crate) static PATH: Builtin = Builtin {
         };
         let serves = checker.context.program.is_tracing();
         if !serves || !is_typed {
-            let message =
-                "path() takes a struct path that the kernel vouches for: of a parameter of fentry or fexit";
+            let message = match serves {
+                true => {
+                    "path() takes a struct path that the kernel vouches for: of a parameter of fentry or fexit"
+                }
+                false => "The path function can only be used with 'fentry', 'fexit', 'iter' probes",
+            };
             let hint = "fentry:security_file_open { print(path(args.file.f_path)) }";
             return Err(checker.report(Diagnostic::error(span, message).hint(hint)));
         }

@@ -16,10 +16,7 @@ pub(crate) static CGROUPID: Builtin = Builtin {
         };
         let value = checker.expression(path)?;
         let ExprKind::ConstantBytes(text) = &value.kind else {
-            return Err(checker.error(
-                path.span,
-                "the path of a control group is a string that is known now",
-            ));
+            return Err(usage.wants_literal(checker, path));
         };
         let text = String::from_utf8_lossy(text).into_owned();
         match checker.globals.control_groups.get(&text) {

@@ -36,8 +36,8 @@ pub(super) fn id_namespace(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checke
             Ok(Intrinsic::fixed(helper::GET_CURRENT_PID_TGID))
         }
         _ => {
-            let message = format!("{} takes curr_ns or init", usage.name);
-            Err(checker.error(arg.span, message))
+            let message = format!("{}() only supports curr_ns and init as the argument", usage.name);
+            Err(checker.error(usage.span, message))
         }
     }
 }

@@ -121,9 +121,23 @@ const SIGNALS: &[(u64, &str)] = &[
     (31, "SYS"),
 ];
 
-/// The number, with or without `SIG`.
+/// The number, with or without `SIG`, in letters of either case.
 fn number_of(name: &str) -> Option<u64> {
-    let bare = name.strip_prefix("SIG").unwrap_or(name);
+    let name = name.to_ascii_uppercase();
+    let bare = name.strip_prefix("SIG").unwrap_or(&name);
     let mut rows = SIGNALS.iter();
     rows.find(|(_, known)| *known == bare).map(|(number, _)| *number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_are_found_by_their_names() {
+        for name in ["USR1", "SIGUSR1", "sigusr1", "usr1"] {
+            assert_eq!(number_of(name), Some(10), "{name}");
+        }
+        assert_eq!(number_of("SIGSIG"), None);
+    }
 }

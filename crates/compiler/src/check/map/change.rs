@@ -44,7 +44,7 @@ impl Checker<'_> {
                 }
                 shape.value = Some(Stored::Aggregation(aggregation.clone()));
                 let kind = ValueKind::Aggregation(aggregation);
-                let place = self.map_place(name, &keys, Some(&kind), &kind, Usage::Writes, span)?;
+                let place = self.map_place(name, &keys, Some(&kind), &kind, Usage::Writes, target.span)?;
                 return Ok(StatementKind::Map(place, MapChange::Aggregate(value)));
             }
         }
@@ -60,10 +60,10 @@ impl Checker<'_> {
             Some(op) => MapChange::Set(self.binary(op, target, value, span)?),
             None => MapChange::Set(
                 self.kept(value)
-                    .and_then(|kept| self.no_aggregation(name, value, kept))?,
+                    .and_then(|kept| self.no_aggregation(name, value, kept, span))?,
             ),
         };
-        self.stores(name, &keys, change, span)
+        self.stores(name, &keys, change, (target.span, span))
     }
 
     /// `@x[keys] = { statement…; count() }`: the statements, and the last of them.
@@ -86,7 +86,7 @@ impl Checker<'_> {
     }
 
     /// Refuses, in scripts, to store another map's aggregation instead of its number: the copy would not go on aggregating.
-    fn no_aggregation(&mut self, name: &str, written: &ast::Expr, value: Expr) -> Checked<Expr> {
+    fn no_aggregation(&mut self, name: &str, written: &ast::Expr, value: Expr, span: Span) -> Checked<Expr> {
         let ast::ExprKind::Map { name: from, .. } = &written.kind else {
             return Ok(value);
         };
@@ -95,14 +95,16 @@ impl Checker<'_> {
             return Ok(value);
         };
         let (title, function) = (map.title(), aggregation.function.name());
-        let message = format!("{title} is an aggregation by {function}(), which @{name} would not be");
+        let message = format!(
+            "Map value '{function}_t' cannot be assigned from one map to another. The function that returns this type must be called directly e.g. `@{name} = {function}();`."
+        );
         let number = match aggregation.function.as_record() {
             [] => format!("(int64){title}"),
             [(part, _), ..] => format!("{title}.{part}"),
         };
         let hint =
             format!("aggregate in both: @{name} = {function}(…), or store the number: @{name} = {number}");
-        Err(self.report(Diagnostic::error(value.span, message).hint(hint)))
+        Err(self.report(Diagnostic::error(span, message).hint(hint)))
     }
 
     /// The sum that `@name += value` stores: a number, or an address moved by `value` elements.
@@ -127,13 +129,13 @@ impl Checker<'_> {
         Ok(scaled(widened(count), size))
     }
 
-    /// `@x[keys] = value` or `@x[keys] += value` with a value that is checked already.
+    /// `@x[keys] = value` or `@x[keys] += value` with a value that is checked already; with the places of the map and of the whole.
     pub(in crate::check) fn stores(
         &mut self,
         name: &str,
         keys: &[&ast::Expr],
         change: MapChange,
-        span: Span,
+        (target, span): (Span, Span),
     ) -> Checked<StatementKind> {
         let (MapChange::Set(stored) | MapChange::Add(stored)) = &change else {
             return Err(Reported);
@@ -143,7 +145,7 @@ impl Checker<'_> {
         let stored_type = self.join_value_type(name, holding.clone());
         if stored_type.is_string() && is_named_number(&holding) && self.globals.infers_types {
             let text = self.name_as_string(stored.clone());
-            return self.stores(name, keys, MapChange::Set(text), span);
+            return self.stores(name, keys, MapChange::Set(text), (target, span));
         }
         // The map holds numbers in 8 bytes; the narrow type is what `sizeof` and messages say of it.
         let narrow = self.holding(&ternary_as_string(stored.clone()), false)?;
@@ -160,11 +162,11 @@ impl Checker<'_> {
                 .filter(|known| class(known) == class(&stored_type))
                 .unwrap_or(stored_type);
             let message = self.mismatch(&format!("@{name}"), stored, &known);
-            let found = Diagnostic::error(stored.span, message);
+            let found = Diagnostic::error(self.place_of_mismatch(stored, span), message);
             return Err(self.report(found.hint("keep it in another map")));
         }
         let kind = self.value_kind_of(stored, &stored_type)?;
-        let place = self.map_place(name, keys, Some(&kind), &kind, Usage::Writes, span)?;
+        let place = self.map_place(name, keys, Some(&kind), &kind, Usage::Writes, target)?;
         if let ValueKind::Whole(_) = &place.map.value {
             self.globals.held.insert(place.map.number, stored_type.clone());
             let MapChange::Set(value) = change else {
@@ -172,7 +174,7 @@ impl Checker<'_> {
             };
             let Some(fitted) = self.fitted_to(value.clone(), &stored_type) else {
                 let message = self.mismatch(&place.map.title(), &value, &stored_type);
-                let found = Diagnostic::error(value.span, message);
+                let found = Diagnostic::error(self.place_of_mismatch(&value, span), message);
                 return Err(self.report(found.hint("keep it in another map")));
             };
             return Ok(StatementKind::Map(place, MapChange::Set(fitted)));

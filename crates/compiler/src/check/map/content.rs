@@ -90,12 +90,7 @@ impl Checker<'_> {
             if (known.to, known.levels) == (pointer.to, pointer.levels) || integers {
                 return Ok(());
             }
-            let message = format!(
-                "this is {}, but {} holds {}",
-                self.describe(&stored.ty),
-                map.title(),
-                self.describe(&Type::Pointer(known))
-            );
+            let message = self.mismatch(&map.title(), stored, &Type::Pointer(known));
             let diagnostic = Diagnostic::error(stored.span, message);
             return Err(self.report(diagnostic.hint("cast it, or use another map")));
         }
@@ -114,6 +109,43 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// What is said of a use that holds a map for something else than its first one.
+    fn contents_differ(&self, map: &MapType, kind: &ValueKind, known: bool) -> String {
+        let title = map.title();
+        let held = self.globals.shapes.stored_type(&map.name);
+        let spelled = |kind: &ValueKind| match kind {
+            ValueKind::Aggregation(aggregation) => Some(format!("{}_t", aggregation.function.name())),
+            _ => Some(self.spelled_type(held?).1),
+        };
+        if self.globals.infers_types && known {
+            match (&map.value, kind) {
+                (ValueKind::Aggregation(one), ValueKind::Aggregation(other))
+                    if one.function.name() == other.function.name() =>
+                {
+                    return match one.function.name() {
+                        "hist" => "Different bits in a single hist unsupported".to_owned(),
+                        function => format!("Different {function} bounds in a single map unsupported"),
+                    };
+                }
+                (ValueKind::Aggregation(_), _) | (_, ValueKind::Aggregation(_)) => {
+                    if let (Some(stored), Some(has)) = (spelled(kind), spelled(&map.value)) {
+                        return format!(
+                            "Type mismatch for {title}: trying to assign value of type '{stored}' when map already has a type '{has}'"
+                        );
+                    }
+                }
+                _ => {}
+            }
+        }
+        let first = if known { "since" } else { "as it was read in" };
+        format!(
+            "{title} holds {} here, but {} {first} its first use in {}",
+            held_words(kind),
+            held_words(&map.value),
+            map.first
+        )
+    }
+
     /// The map with what it holds now known; an error where that contradicts its first use.
     pub(super) fn agree_on_value(&mut self, map: MapType, kind: &ValueKind, span: Span) -> Checked<MapType> {
         let known = !self
@@ -129,14 +161,7 @@ impl Checker<'_> {
             _ => false,
         };
         if !agreed && !self.globals.open.contains(&map.number) {
-            let first = if known { "since" } else { "as it was read in" };
-            let message = format!(
-                "{} holds {} here, but {} {first} its first use in {}",
-                map.title(),
-                held_words(kind),
-                held_words(&map.value),
-                map.first
-            );
+            let message = self.contents_differ(&map, kind, known);
             let hint = match known {
                 true => "a map is filled in one way: keep this in another map",
                 false => "put the handler that writes it first",

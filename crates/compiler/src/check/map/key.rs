@@ -165,11 +165,10 @@ impl Checker<'_> {
                     let Some(fits) = self.fitted_to(key.clone(), joined) else {
                         self.globals.shapes.notes_read(joined);
                         self.globals.shapes.notes_read(&key.ty);
-                        // The words that scripts' tests know.
-                        let message = format!(
-                            "Argument mismatch for @{name}: trying to access with arguments: '{}' when map expects arguments: '{}'",
-                            self.spelled_keys(&narrow),
-                            self.spelled_keys(&expected)
+                        let message = argument_mismatch(
+                            &format!("@{name}"),
+                            &self.spelled_keys(&narrow),
+                            &self.spelled_keys(&expected),
                         );
                         return Err(self.report(Diagnostic::error(span, message).hint(SAME_KEYS)));
                     };
@@ -184,6 +183,9 @@ impl Checker<'_> {
 
     pub(super) fn agree_on_keys(&mut self, map: &MapType, keys: &[Expr], span: Span) -> Checked<()> {
         if map.keys.len() != keys.len() {
+            if let Some(message) = self.other_keys(map, keys) {
+                return Err(self.report(Diagnostic::error(span, message).hint(SAME_KEYS)));
+            }
             let count = |n: usize| match n {
                 0 => "no key".to_owned(),
                 1 => "one key".to_owned(),
@@ -227,6 +229,27 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// What is said of another number of keys than a map has, in scripts.
+    fn other_keys(&self, map: &MapType, keys: &[Expr]) -> Option<String> {
+        if !self.globals.infers_types {
+            return None;
+        }
+        let title = map.title();
+        Some(match (map.keys.is_empty(), keys.is_empty()) {
+            (true, _) => format!(
+                "{title} used as a map with an explicit key (non-scalar map), previously used without an explicit key (scalar map)"
+            ),
+            (_, true) => format!(
+                "{title} used as a map without an explicit key (scalar map), previously used with an explicit key (non-scalar map)"
+            ),
+            _ => {
+                let own: Vec<Type> = keys.iter().map(narrow_type).collect();
+                let expected = self.globals.shapes.maps.get(&map.name)?.narrow.clone()?;
+                argument_mismatch(&title, &self.spelled_keys(&own), &self.spelled_keys(&expected))
+            }
+        })
+    }
+
     /// Types of keys in the language's words.
     fn spelled_keys(&self, keys: &[Type]) -> String {
         let words: Vec<String> = keys.iter().map(|key| self.spelled_type(key).1).collect();
@@ -242,6 +265,13 @@ impl Checker<'_> {
             ty => self.describe(ty),
         }
     }
+}
+
+/// The words that scripts' tests know.
+fn argument_mismatch(title: &str, own: &str, expected: &str) -> String {
+    format!(
+        "Argument mismatch for {title}: trying to access with arguments: '{own}' when map expects arguments: '{expected}'"
+    )
 }
 
 /// Whether a type is that of stacks of one side, kernel or user, in one mode.

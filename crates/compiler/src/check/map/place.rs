@@ -141,7 +141,7 @@ impl Checker<'_> {
         let names: Vec<String> = self.globals.maps.iter().map(MapType::title).collect();
         let hint = did_you_mean(&format!("@{name}"), names.iter().map(String::as_str));
         let message = match self.globals.infers_types {
-            true => format!("nothing writes the map @{name}"),
+            true => format!("Undefined map: @{name}"),
             false => format!("there is no map @{name} so far: nothing before this writes it"),
         };
         let hint = hint.unwrap_or_else(|| match self.globals.infers_types {

@@ -341,3 +341,35 @@ pub enum CompareOp {
     Greater,
     GreaterEqual,
 }
+
+impl BinaryOp {
+    /// How it is written.
+    pub(in crate::check) fn word(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Modulo => "%",
+            Self::ShiftLeft => "<<",
+            Self::ShiftRight => ">>",
+            Self::And => "&",
+            Self::Or => "|",
+            Self::Xor => "^",
+        }
+    }
+}
+
+impl CompareOp {
+    /// How it is written.
+    pub(in crate::check) fn word(self) -> &'static str {
+        match self {
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterEqual => ">=",
+        }
+    }
+}

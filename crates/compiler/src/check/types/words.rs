@@ -2,6 +2,7 @@
 
 use crate::check::checker::{Checker, Reported};
 use crate::check::tree::{Expr, ExprKind, Pointee, Pointer, Type, VariableId};
+use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::{Named, Space, StackMode};
 
@@ -94,31 +95,54 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// The type of a value as scripts write it.
+    pub(crate) fn spelled_value(&self, value: &Expr) -> String {
+        match (&value.ty, &value.kind) {
+            // With the byte that ends it.
+            (Type::CharArray { .. }, ExprKind::ConstantBytes(known)) => {
+                format!("string[{}]", known.len() + 1)
+            }
+            (ty, _) => self.spelled_type(ty).1,
+        }
+    }
+
     /// The message where a value of another type is stored under a name; with the types as scripts write them where the text is a script.
     pub(crate) fn mismatch(&self, name: &str, value: &Expr, held: &Type) -> String {
         if !self.globals.infers_types {
             let (this, held) = self.told_apart(&value.ty, held);
             return format!("this is {this}, but {name} holds {held}");
         }
-        let stored = match (&value.ty, &value.kind) {
-            // With the byte that ends it.
-            (Type::CharArray { .. }, ExprKind::ConstantBytes(known)) => {
-                format!("string[{}]", known.len() + 1)
-            }
-            (ty, _) => self.spelled_type(ty).1,
-        };
+        let stored = self.spelled_value(value);
         let held = self.spelled_type(held).1;
-        format!("this is {stored}, but {name} holds {held}")
+        let what = if name.starts_with('@') { "map" } else { "variable" };
+        format!(
+            "Type mismatch for {name}: trying to assign value of type '{stored}' when {what} already has a type '{held}'"
+        )
+    }
+
+    /// The place of such a message: in scripts, as in bpftrace, that of the assignment.
+    pub(crate) fn place_of_mismatch(&self, value: &Expr, assignment: Span) -> Span {
+        match self.globals.infers_types {
+            true => assignment,
+            false => value.span,
+        }
     }
 
     /// Reports that a variable holds another type than that of a value.
-    pub(in crate::check) fn other_type(&mut self, variable: VariableId, ty: &Type, value: &Expr) -> Reported {
+    pub(in crate::check) fn other_type(
+        &mut self,
+        variable: VariableId,
+        ty: &Type,
+        value: &Expr,
+        span: Span,
+    ) -> Reported {
         let name = self
             .variables
             .get(variable.0 as usize)
             .map(|known| known.name.clone());
         let message = self.mismatch(&format!("${}", name.unwrap_or_default()), value, ty);
-        self.report(Diagnostic::error(value.span, message).hint("cast it, or use another variable"))
+        let span = self.place_of_mismatch(value, span);
+        self.report(Diagnostic::error(span, message).hint("cast it, or use another variable"))
     }
 
     fn describe_pointer(&self, pointer: Pointer) -> String {

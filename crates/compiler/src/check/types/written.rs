@@ -174,7 +174,11 @@ impl<'a> Checker<'a> {
                     .to_owned(),
             };
             let hint = hint.unwrap_or_else(otherwise);
-            let message = format!("this kernel has no type \"{written}\"");
+            let message = match name.tag {
+                Some(TypeTag::Enum) => format!("Unknown enum: {}", name.name),
+                Some(_) => format!("Cannot resolve unknown type \"{written}\""),
+                None => format!("Unknown identifier: '{written}'"),
+            };
             self.report(Diagnostic::error(name.span, message).hint(hint))
         })
     }

@@ -139,7 +139,7 @@ impl Config {
             seen.push((setting.name, whole));
             let mut outvoted = self.environment.contains(&setting.name).then(|| self.clone());
             let result = given(value).map_or_else(
-                || Err(setting.wrong("what is written there")),
+                || Err(setting.wrong(setting::UNREADABLE)),
                 |given| setting.set(outvoted.as_mut().unwrap_or(self), &given),
             );
             if let Err(message) = result {
@@ -274,7 +274,7 @@ mod tests {
             ),
             (
                 "config = { stack_mode = deep }",
-                "Found: deep. Valid values: bpftrace, perf",
+                "stack_mode: Invalid value for stack_mode: valid values are bpftrace, raw",
                 "",
             ),
             (
@@ -282,7 +282,11 @@ mod tests {
                 "Found: 0. Valid values: 1 to",
                 "",
             ),
-            ("config = { max_map_keys = \"x\" }", "Found: x.", ""),
+            (
+                "config = { max_map_keys = \"x\" }",
+                "max_map_keys: expecting a number, got x. Valid",
+                "",
+            ),
             ("config = { cpp_demangle = 2 }", "Valid values: true, false", ""),
             ("config = { max_probes = 1 + 2 }", "what is written there", ""),
             (
@@ -292,7 +296,7 @@ mod tests {
             ),
             (
                 "config = { symbol_source = \"dwarf\" }",
-                "symbol_source is of no effect",
+                "symbol_source is deprecated and has no effect",
                 "",
             ),
             ("config = { no_cpp_demangle = true }", "cpp_demangle = false", ""),

@@ -50,6 +50,9 @@ enum SettingKind {
     Nothing,
 }
 
+/// What stands for a value that is none of a setting.
+pub(super) const UNREADABLE: &str = "what is written there";
+
 /// Licenses of programs that the kernel takes for compatible with its own.
 const LICENSES: &[&str] = &[
     "Dual MIT/GPL",
@@ -250,12 +253,12 @@ pub const SETTINGS: &[Setting] = &[
     row(
         "symbol_source",
         SettingKind::Nothing,
-        "of no effect: symbols come from wherever a file has them",
+        "deprecated and has no effect: symbols come from wherever a file has them",
     ),
     row(
         "unstable_addr",
         SettingKind::Nothing,
-        "of no effect: addresses of variables are part of the language",
+        "deprecated and has no effect: addresses of variables are part of the language",
     ),
     row(
         "debug_output",
@@ -265,7 +268,7 @@ pub const SETTINGS: &[Setting] = &[
     row(
         "max_type_res_iterations",
         SettingKind::Nothing,
-        "of no effect: types are found in one go",
+        "deprecated and has no effect: types are found in one go",
     ),
     row(
         "max_ast_nodes",
@@ -340,15 +343,26 @@ impl Setting {
             }
             SettingKind::Text(_) | SettingKind::Nothing => "a string".to_owned(),
             SettingKind::OneOf(words, _) => words.join(", "),
-            SettingKind::Missing(_) => "error, warn, ignore".to_owned(),
-            SettingKind::Stack(_) => "bpftrace, perf, raw, build_id".to_owned(),
-            SettingKind::Cache(_) => "PER_PROGRAM, PER_PID, NONE".to_owned(),
-            SettingKind::Unstable(_) => "error, warn, enable".to_owned(),
+            SettingKind::Missing(_) => "ignore, warn, and error".to_owned(),
+            SettingKind::Stack(_) => "bpftrace, raw, perf, and build_id".to_owned(),
+            SettingKind::Cache(_) => "PER_PID, PER_PROGRAM, and NONE".to_owned(),
+            SettingKind::Unstable(_) => "enable, warn, and error".to_owned(),
         };
-        format!(
-            "Invalid value for {}. Found: {found}. Valid values: {wanted}",
-            self.name
-        )
+        let name = self.name;
+        match self.kind {
+            SettingKind::Number { .. } | SettingKind::MaybeNumber { .. }
+                if found.parse::<u64>().is_err() && found != UNREADABLE =>
+            {
+                format!("{name}: expecting a number, got {found}. Valid values: {wanted}")
+            }
+            SettingKind::Missing(_) | SettingKind::Stack(_) | SettingKind::Cache(_) => {
+                format!("{name}: Invalid value for {name}: valid values are {wanted}.")
+            }
+            SettingKind::Unstable(_) => {
+                format!("{name}: Invalid value for unstable config: valid values are {wanted}.")
+            }
+            _ => format!("Invalid value for {name}. Found: {found}. Valid values: {wanted}"),
+        }
     }
 
     pub(super) fn set(&self, config: &mut Config, given: &SettingValue) -> Result<(), String> {

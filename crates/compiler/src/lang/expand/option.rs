@@ -144,7 +144,7 @@ impl Expander<'_> {
         let ExprKind::String(name) = &name.kind else {
             return self.error(Diagnostic::error(
                 name.span,
-                "the name of an option must be a string in quotes",
+                "First argument to 'getopt' must be a string literal.",
             ));
         };
         let help = match help.map(|help| (&help.kind, help.span)) {
@@ -182,7 +182,7 @@ impl Expander<'_> {
                     },
                 ),
                 None => {
-                    let message = "the default of an option is a number, a string, true or false";
+                    let message = "Second argument to 'getopt' must be a string literal, integer literal, or a boolean literal.";
                     return self.error(Diagnostic::error(default.span, message));
                 }
             },
@@ -194,8 +194,9 @@ impl Expander<'_> {
         });
         if let Err(previous) = added {
             let previous = previous.unwrap_or_else(|| "none".to_owned());
-            let message =
-                format!("the option --{name} has two defaults: an earlier getopt() says {previous}");
+            let message = format!(
+                "Command line option '{name}' needs to have the same default value in all places it is used. Previous default value: {previous}"
+            );
             return self.error(Diagnostic::error(span, message));
         }
         answer.unwrap_or_else(|wanted| {
@@ -204,10 +205,13 @@ impl Expander<'_> {
                 None => ("true", "true"),
             };
             let wrong = match wanted {
-                "boolean" => "expects true or false",
+                "boolean" => "expects a boolean (e.g. 'true')",
                 "integer" if given.flatten().is_none() => "expects an integer",
                 "integer" if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => {
                     "value is out of range"
+                }
+                "integer" if number.starts_with(|first: char| first.is_ascii_digit()) => {
+                    "invalid trailing bytes"
                 }
                 "integer" => "invalid integer",
                 _ => "expects a string",
@@ -224,9 +228,11 @@ impl Expander<'_> {
 fn truth(value: Option<&str>) -> Result<ExprKind, &'static str> {
     match value {
         None => Ok(ExprKind::Bool(true)),
-        Some(word) if word.eq_ignore_ascii_case("true") || word == "1" => Ok(ExprKind::Bool(true)),
-        Some(word) if word.eq_ignore_ascii_case("false") || word == "0" => Ok(ExprKind::Bool(false)),
-        Some(_) => Err("boolean"),
+        Some(word) => match word.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "1" => Ok(ExprKind::Bool(true)),
+            "false" | "no" | "off" | "0" => Ok(ExprKind::Bool(false)),
+            _ => Err("boolean"),
+        },
     }
 }
 

@@ -62,7 +62,7 @@ impl Parser<'_> {
         };
         let is_config = self.is_word("config");
         if is_config && items.iter().any(|item| matches!(item, Item::Config(_))) {
-            let message = "config = { … } stands once";
+            let message = "duplicate config block";
             let hint = "write all settings in the first one";
             self.error(Diagnostic::error(self.token.span, message).hint(hint));
         }
