@@ -111,7 +111,7 @@ impl Mechanism {
     ) -> Result<(Program, Vec<Map>, Links)> {
         let kinds = self.program_kinds(events.names.len())?;
         let mut refused = None;
-        for kind in kinds {
+        for kind in kinds.into_iter().filter(|kind| events.known.uses(*kind)) {
             let attach = || {
                 let (program, maps) = load(kind)?;
                 let others = others(kind)?;

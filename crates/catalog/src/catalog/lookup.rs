@@ -76,6 +76,13 @@ impl Catalog {
         self
     }
 
+    /// The catalog so that programs have a link for each function of the kernel, or of files, even where the kernel has links for many (`kprobe.multi`, `uprobe.multi`).
+    #[must_use]
+    pub fn without_multi_links(mut self, functions: bool, of_files: bool) -> Self {
+        self.known.facts_mut().do_without_multi(functions, of_files);
+        self
+    }
+
     /// The catalog as a program of the language sees it: paths are shown as they are written, and patterns for them mean the files of a process, where there is one.
     #[must_use]
     pub fn for_script(mut self, process: Option<u32>) -> Self {

@@ -122,6 +122,15 @@ impl Catalog {
                 return Ok(of_kernel(types));
             }
         }
+        if let (Some(module), Some(_)) = (module, self.script())
+            && !self.has_module(module)
+        {
+            // A script ends with what it finds.
+            return Err(Error::NoPlace {
+                wanted: format!("{module}:{name}"),
+                why: format!("the module {module} is not loaded"),
+            });
+        }
         let Some(module) = self.module_of(module, name) else {
             return Err(untyped(None, name));
         };

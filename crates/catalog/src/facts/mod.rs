@@ -10,6 +10,7 @@ use kestrel_bpf::btf::{Btf, BtfKind};
 use kestrel_compiler::context::{Dispatchers, Features, PidNamespace, PreemptCount, ProgramKind};
 use kestrel_compiler::program::IS_RETURN;
 use kestrel_kernel::Host;
+use kestrel_kernel::bpf::ProgramKind as LoadedKind;
 use kestrel_kernel::index::{self, Traceable};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
 use kestrel_kernel::kcore::Kcore;
@@ -47,6 +48,8 @@ pub struct Facts {
     script: Option<ScriptView>,
     /// The program of its command.
     command_file: Option<PathBuf>,
+    /// Whether programs are attached to functions of the kernel, or of files, one by one, even where this kernel has links for many.
+    without_multi: (bool, bool),
 }
 
 /// View of files that a program of the language has; persistent sessions have no such view.
@@ -76,6 +79,22 @@ impl Facts {
             executables: Executables::default(),
             script: None,
             command_file: None,
+            without_multi: (false, false),
+        }
+    }
+
+    /// Does without links to many functions of the kernel at once, or of files.
+    pub(crate) fn do_without_multi(&mut self, functions: bool, of_files: bool) {
+        self.without_multi = (functions, of_files);
+    }
+
+    /// Whether programs of a kind are to be used.
+    pub(crate) fn uses(&self, kind: LoadedKind) -> bool {
+        let (functions, of_files) = self.without_multi;
+        match kind {
+            LoadedKind::KprobeMulti | LoadedKind::KprobeSession => !functions,
+            LoadedKind::UprobeMulti | LoadedKind::UprobeSession => !of_files,
+            _ => true,
         }
     }
 

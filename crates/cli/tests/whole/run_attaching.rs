@@ -301,6 +301,23 @@ fn probes_that_stand_for_nothing_are_refused() {
     ] {
         run(program).fails(2, &[said]);
     }
+    // Counts may be written with an exponent.
+    run("software:cs:1e6 { } begin { exit(); }").succeeds();
+    // Which functions may be traced not every machine says.
+    if std::fs::read("/sys/kernel/tracing/available_filter_functions").is_ok() {
+        run("fentry:nomod:vfs_read { }").fails(2, &["No matches for fentry nomod:vfs_read."]);
+        std::fs::write(place.path().join("functions"), "vfs_write\n").unwrap();
+        let unlisted = [
+            "run",
+            "--traceable-functions",
+            "functions",
+            "-e",
+            "fentry:vfs_read { }",
+        ];
+        place
+            .run(&unlisted)
+            .fails(2, &["No matches for fentry vfs_read."]);
+    }
     let beside = run("tracepoint:sched:nono*, begin { exit(); }").succeeds();
     assert!(beside.err.contains("Attached 1 probe\n"), "{}", beside.err);
 }

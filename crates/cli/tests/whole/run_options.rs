@@ -140,6 +140,35 @@ fn programs_print_their_options() {
     assert_eq!(run.out, "");
     let run = place.run(&["run", "-e", "begin { exit(); }", "--", "--size=3"]);
     run.fails(2, &["--size", "this program has no options"]);
+    let with = "begin { print((getopt(\"aa\", 10), getopt(\"flag\", true))); exit(); }";
+    let all = ["run", "-e", with, "--", "--aa=1", "--bb=2", "--cc"];
+    place
+        .run(&all)
+        .fails(2, &["unexpected program command line options: --bb, --cc"]);
+    for (option, words) in [
+        ("--aa=1.5", "--aa invalid trailing bytes (value: 1.5)"),
+        ("--aa=-5x", "--aa invalid trailing bytes (value: -5x)"),
+        ("--aa=x", "--aa invalid integer (value: x)"),
+        ("--flag=7", "--flag expects a boolean (e.g. 'true') (value: 7)"),
+    ] {
+        place.run(&["run", "-e", with, "--", option]).fails(2, &[words]);
+    }
+}
+
+#[test]
+fn options_may_be_on_or_off() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let program = "begin { print(getopt(\"flag\", true)); exit(); }";
+    for (option, value) in [
+        ("--flag=no", "false"),
+        ("--flag=OFF", "false"),
+        ("--flag=yes", "true"),
+        ("--flag=on", "true"),
+    ] {
+        let run = place.run(&["run", "-q", "-e", program, "--", option]);
+        assert_eq!(run.succeeds().out.trim_end(), value, "{option}");
+    }
 }
 
 /// `--` stands between parameters and is none.
@@ -411,4 +440,42 @@ fn lists_have_all_names_that_may_be_probed() {
     place
         .run(&absent)
         .fails(2, &["failed to open the list of functions 'absent'"]);
+}
+
+#[test]
+fn features_that_are_not_there_cannot_be_left_out() {
+    let run = |features: &str| {
+        WorkFolder::new().run(&[
+            "run",
+            "--no-feature",
+            features,
+            "--fmt",
+            "-e",
+            "begin { exit(); }",
+        ])
+    };
+    run("kprobe_multi,kprobe_session,uprobe_multi").succeeds();
+    run("kprobe_multi,other").fails(2, &["other", "kprobe_session"]);
+}
+
+/// Links are descriptors of the tracer, which is the parent of the command.
+#[test]
+fn links_for_many_functions_can_be_left_out() {
+    needs_tracing!();
+    let program = r#"uprobe:libc:open* { } begin { system("grep -l uprobe_multi /proc/$PPID/fdinfo/* | wc -l"); exit(); }"#;
+    let links = |options: &[&str]| {
+        let all = [&["run", "-q", "--unsafe", "-e", program][..], options].concat();
+        let run = WorkFolder::new().run(&all).succeeds();
+        run.out.trim().parse::<u32>().unwrap()
+    };
+    assert_eq!(links(&["--no-feature", "uprobe_multi"]), 0);
+    // Linux 6.6 and later.
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(str::parse::<u32>);
+    let mut number = || numbers.next().unwrap().unwrap_or(0);
+    if (number(), number()) >= (6, 6) {
+        assert!(links(&[]) > 0);
+    }
 }

@@ -47,7 +47,7 @@ const PARTS: &[Parts] = &[
     },
 ];
 
-/// Kinds of files, of which fewer parts are wrong; of lines of source there are more.
+/// Kinds of files, with a function, or with one of a group or a language.
 const OF_FILES: &[&str] = &["uprobe", "uretprobe", "usdt"];
 
 /// Units of clocks.
@@ -66,7 +66,7 @@ pub(super) fn sentence(spec: &EventSpec, error: &Error) -> Option<String> {
         return (error.kind() == std::io::ErrorKind::NotFound).then_some(said);
     }
     if let Error::Object { why, .. } = error {
-        return no_instruction(spec, why);
+        return no_instruction(spec, why).or_else(|| no_statement(spec, why));
     }
     let unknown = matches!(error, Error::NotYet { .. }) && find_kind(&first.text).is_none();
     if unknown {
@@ -111,6 +111,23 @@ pub(super) fn no_instruction(spec: &EventSpec, why: &str) -> Option<String> {
     }
 }
 
+/// That a line of source has no place in a program.
+fn no_statement(spec: &EventSpec, why: &str) -> Option<String> {
+    let [_, program, place] = spec.parts.as_slice() else {
+        return None;
+    };
+    let (program, file) = program.text.split_once('@')?;
+    let line = &place.text;
+    if why.starts_with("no statement begins there") {
+        return Some(format!("DWARF error: Unable to map '{file}:{line}' to address"));
+    }
+    if why.starts_with("no code was made of a file") {
+        return Some(format!("DWARF error: No compilation unit matches {file}"));
+    }
+    why.starts_with("lines of source are known from")
+        .then(|| format!("No DWARF debug info found for '{program}', cannot attach by source code location."))
+}
+
 fn wrong_count(kind: &str, found: usize) -> Option<String> {
     if kind == "iter" {
         return (!(1..=2).contains(&found))
@@ -118,7 +135,7 @@ fn wrong_count(kind: &str, found: usize) -> Option<String> {
     }
     let said = match PARTS.iter().find(|row| row.kinds.contains(&kind)) {
         Some(row) if !row.allowed.contains(&found) => row.said,
-        None if OF_FILES.contains(&kind) && found < 2 => "2 or 3",
+        None if OF_FILES.contains(&kind) && !(2..=3).contains(&found) => "2 or 3",
         _ => return None,
     };
     Some(format!(
@@ -266,6 +283,10 @@ mod tests {
             (
                 "software:cs:abc",
                 "Invalid count for software probe: invalid integer: abc",
+            ),
+            (
+                "usdt:a:b:c:d",
+                "usdt probe type requires 2 or 3 arguments, found 4",
             ),
             (
                 "software:cs:1e0",

@@ -165,18 +165,18 @@ impl Planner<'_> {
         if listed.contains(function) {
             return Ok(true);
         }
-        let Some(message) = not_traceable(spec) else {
-            return Ok(false);
-        };
-        if self.options.allows_unsafe {
-            self.warn(spec.span, message);
-            return Ok(true);
-        }
         let error = Error::NoPlace {
             wanted: name.clone(),
             why: "the list of --traceable-functions does not have it".to_owned(),
         };
-        self.missing(spec, error).map(|()| false)
+        match not_traceable(spec) {
+            Some(message) if self.options.allows_unsafe => {
+                self.warn(spec.span, message);
+                Ok(true)
+            }
+            None if !is_name(spec) => Ok(false),
+            _ => self.missing(spec, error).map(|()| false),
+        }
     }
 
     /// Refuses a program of more probes or programs than its settings allow.
@@ -187,7 +187,7 @@ impl Planner<'_> {
         let (message, setting) = if probes as u64 > limits.max_probes {
             let limit = limits.max_probes;
             let message = format!(
-                "Can't attach to {probes} probes because it exceeds the current limit of {limit} probes"
+                "Can't attach to {probes} probes because it exceeds the current limit of {limit} probes."
             );
             (message, "MAX_PROBES")
         } else if programs as u64 > limits.max_bpf_progs {

@@ -82,8 +82,12 @@ pub(super) fn parse_counter<T>(
     let (counter, usual) = find(&name.text).ok_or_else(shape)?;
     let count = match count {
         None => usual,
-        // As in bpftrace, a script's count has no exponent.
-        Some(count) if is_script && count.text.contains(['e', 'E']) && !count.text.starts_with("0x") => {
+        // As in bpftrace, an exponent in a script's count is 1 or more.
+        Some(count)
+            if is_script
+                && !count.text.starts_with("0x")
+                && ["e0", "E0"].iter().any(|none| count.text.contains(none)) =>
+        {
             return Err(shape());
         }
         Some(count) => match number_of(&count.text).ok_or_else(shape)? {

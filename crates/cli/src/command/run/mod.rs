@@ -99,6 +99,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Some(held) => catalog.with_command(held.pid(), held.program()),
         None => catalog,
     };
+    let catalog = catalog.without_multi_links(
+        options.does_without("kprobe_multi"),
+        options.does_without("uprobe_multi"),
+    );
     let mut program = read::program(options, held.as_ref().map(PausedCommand::pid))?;
     if options.list {
         // A missing probe is a warning, and is not listed.
@@ -273,7 +277,7 @@ fn output(options: &Options) -> Result<Box<dyn Write>, Failure> {
             let why = crate::style::system_words(&error);
             Failure::new(
                 Exit::Failed,
-                format!("failed to open file '{}': {why}", path.display()),
+                format!("Failed to open output file: \"{}\": {why}", path.display()),
             )
         })?),
         None if options.format == OutputFormat::Json => Box::new(crate::screen::out()),
@@ -294,13 +298,13 @@ fn plan(
 ) -> Result<Plan, Failure> {
     let config = &program.config;
     let page = 4096;
-    let probe_filter = given.probe_filter.as_deref().map(ProbeFilter::new).transpose();
-    let probe_filter = probe_filter.map_err(|why| {
-        Failure::new(
-            Exit::Usage,
-            format!("--probe-filter is no regular expression: {why}"),
-        )
-    })?;
+    let compiled = |text: &str| {
+        ProbeFilter::new(text).map_err(|why| {
+            let message = format!("Invalid --probe-filter regex '{text}': {why}");
+            Failure::new(Exit::Usage, message)
+        })
+    };
+    let probe_filter = given.probe_filter.as_deref().map(compiled).transpose()?;
     let traceable = given.traceable_functions.as_deref().map(traceable).transpose()?;
     let options = PlanOptions {
         mode: Some(Mode::Stream),
@@ -311,7 +315,8 @@ fn plan(
         traceable,
         unwinds,
         allows_unsafe: given.r#unsafe,
-        separate_returns: given.no_feature.iter().any(|feature| feature == "kprobe_session"),
+        // A session is a link for many.
+        separate_returns: given.does_without("kprobe_session") || given.does_without("kprobe_multi"),
         counts_failures: given.helper_errors > 0 || given.mode() == Some(RunMode::Test),
         counts_updates: counts_updates(given),
         max_map_keys: u32::try_from(config.max_map_keys).ok(),

@@ -121,7 +121,7 @@ pub(crate) struct Options {
     /// Accepted for compatibility with bpftrace and ignored: semaphores of USDT probes are always raised by the file
     #[arg(long, hide = true)]
     pub(super) usdt_file_activation: bool,
-    /// Do not use a feature of this kernel: kprobe_session (one program for a function's entry and its return). bpftrace's other features are accepted and change nothing
+    /// Do not use a feature of this kernel: kprobe_session (one program for a function's entry and its return), kprobe_multi, uprobe_multi (one link for many functions)
     #[arg(long, value_name = "FEATURE", value_delimiter = ',', value_parser = FEATURES, hide_possible_values = true)]
     pub(super) no_feature: Vec<String>,
     /// Accepted for compatibility with bpftrace and ignored: types always come from the kernel
@@ -152,6 +152,11 @@ pub(super) enum RunMode {
 }
 
 impl Options {
+    /// Whether a feature of the kernel is not to be used.
+    pub(super) fn does_without(&self, feature: &str) -> bool {
+        self.no_feature.iter().any(|given| given == feature)
+    }
+
     /// Mode of the run, if it is not an ordinary one.
     pub(super) fn mode(&self) -> Option<RunMode> {
         match (self.test, self.bench) {
