@@ -201,13 +201,20 @@ impl Checker<'_> {
                 }
             }
         } else {
-            let message = match self.context.probe_type() {
+            let kind = self.context.probe_type();
+            let functions = [
+                event_kind::RAW_TRACEPOINT,
+                event_kind::FENTRY,
+                event_kind::FEXIT,
+                event_kind::UPROBE,
+            ];
+            let message = match kind {
                 _ if !self.globals.infers_types => format!("{event} has no field \"{}\"", name.node),
-                "tracepoint" => format!(
+                _ if kind == event_kind::TRACEPOINT.name => format!(
                     "Struct/union of type 'struct {event}_args' does not contain a field named '{}'",
                     name.node
                 ),
-                "rawtracepoint" | "fentry" | "fexit" | "uprobe" => {
+                _ if functions.iter().any(|known| kind == known.name) => {
                     format!("Can't find function parameter {}", name.node)
                 }
                 _ => format!("{event} has no field \"{}\"", name.node),

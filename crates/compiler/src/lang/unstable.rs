@@ -6,8 +6,9 @@ use super::diag::Diagnostic;
 use super::walk::Node;
 use std::cell::Cell;
 
-/// A feature: its name, the setting that it has, where a script uses it first.
+/// A feature: its name, what it is in words, the setting that it has, where a script uses it first.
 type Feature = (
+    &'static str,
     &'static str,
     fn(&Config) -> Unstable,
     fn(&[Probe], &[MapDeclaration]) -> Option<Span>,
@@ -17,15 +18,18 @@ type Feature = (
 const FEATURES: &[Feature] = &[
     (
         "dw_ustack",
+        "dw_ustack (DWARF stack unwinding)",
         |c| c.unstable_dw_ustack,
         |probes, _| named(probes, "dw_ustack"),
     ),
     (
         "tseries",
+        "tseries",
         |c| c.unstable_tseries,
         |probes, _| named(probes, "tseries"),
     ),
     (
+        "typeinfo",
         "typeinfo",
         |c| c.unstable_typeinfo,
         |probes, _| first(probes, &|expr| matches!(expr.kind, ExprKind::Typeinfo(_))),
@@ -34,7 +38,7 @@ const FEATURES: &[Feature] = &[
 
 /// Diagnostics about the unstable features that a script uses.
 pub fn found(probes: &[Probe], maps: &[MapDeclaration], config: &Config) -> Vec<Diagnostic> {
-    let used = FEATURES.iter().filter_map(|(name, setting, place)| {
+    let used = FEATURES.iter().filter_map(|(name, title, setting, place)| {
         let setting = setting(config);
         let place = place(probes, maps).filter(|_| setting != Unstable::Enable)?;
         Some(match setting {
@@ -47,8 +51,7 @@ pub fn found(probes: &[Probe], maps: &[MapDeclaration], config: &Config) -> Vec<
             }
             _ => {
                 let message = format!(
-                    "Script is using an unstable feature: {}. To prevent this warning you must explicitly enable it in the config e.g. unstable_{name}=enable",
-                    title(name)
+                    "Script is using an unstable feature: {title}. To prevent this warning you must explicitly enable it in the config e.g. unstable_{name}=enable"
                 );
                 // It is about the whole script: its text is not repeated.
                 Diagnostic::warning(Span::NOWHERE, message)
@@ -56,14 +59,6 @@ pub fn found(probes: &[Probe], maps: &[MapDeclaration], config: &Config) -> Vec<
         })
     });
     used.collect()
-}
-
-/// The words for a feature where it is warned of.
-fn title(name: &str) -> &str {
-    match name {
-        "dw_ustack" => "dw_ustack (DWARF stack unwinding)",
-        name => name,
-    }
 }
 
 fn named(probes: &[Probe], wanted: &str) -> Option<Span> {

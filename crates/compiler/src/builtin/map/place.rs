@@ -11,6 +11,7 @@ pub(super) fn place<'a>(
     checker: &mut Checker<'_>,
     usage: &Use<'a>,
     most: usize,
+    misplaced: Misplaced,
 ) -> Checked<(&'a str, Vec<&'a ast::Expr>)> {
     let count = usage.args.map_or(0, <[_]>::len);
     if checker.globals.infers_types && most > 1 && !(1..=most).contains(&count) {
@@ -24,7 +25,12 @@ pub(super) fn place<'a>(
         let span = args.first().map_or(usage.span, |first| first.span);
         return Err(checker.error(span, message));
     };
-    if let Some(message) = misplaced_key(checker, usage, name, (keys.len(), more.len())) {
+    let known = checker
+        .globals
+        .map(name)
+        .filter(|_| checker.globals.infers_types)
+        .map(|map| !map.keys.is_empty());
+    if let Some(message) = known.and_then(|has_keys| misplaced(keys.len(), more.len(), has_keys)) {
         let hint = "the uses of a map have keys, or none has one";
         return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));
     }
@@ -41,34 +47,11 @@ fn no_definition(checker: &mut Checker<'_>, usage: &Use<'_>) -> Reported {
     checker.report(Diagnostic::error(usage.span, message).maybe_hint(usage.spelling()))
 }
 
-/// What is wrong with a key beside a map that has none, or with a map that has keys alone.
-fn misplaced_key(
-    checker: &Checker<'_>,
-    usage: &Use<'_>,
-    name: &str,
-    (own, beside): (usize, usize),
-) -> Option<String> {
-    let map = checker
-        .globals
-        .map(name)
-        .filter(|_| checker.globals.infers_types)?;
-    let (what, has_keys) = (usage.name, !map.keys.is_empty());
-    match (what, own, beside) {
-        ("has_key", 0, 1) if !has_keys => Some(format!(
-            "call to {what}() expects a map with explicit keys (non-scalar map)"
-        )),
-        ("delete", 0, 1) if !has_keys => Some(format!(
-            "call to {what}() with two arguments expects a map with explicit keys (non-scalar map)"
-        )),
-        ("delete", 0, 0) if has_keys => Some(format!(
-            "call to {what}() with a single argument expects a map without explicit keys (scalar map)"
-        )),
-        ("has_key", 0, 0) | ("has_key" | "delete", 1.., 1..) => Some(format!(
-            "Call to {what}() has arguments that do not match any definition."
-        )),
-        _ => None,
-    }
-}
+/// What a built-in says of keys that stand at a wrong place: of the map's own, as `@x[1]`, and of those beside it; whether the map has keys is the third.
+pub(super) type Misplaced = fn(usize, usize, bool) -> Option<&'static str>;
+
+/// For built-ins that take a whole map.
+pub(super) const NOWHERE: Misplaced = |_, _, _| None;
 
 /// The operation that removes a map's keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,7 +68,7 @@ pub(super) fn clear_whole(
     usage: &Use<'_>,
     clearing: Clearing,
 ) -> Checked<StatementKind> {
-    let (name, keys) = place(checker, usage, 1)?;
+    let (name, keys) = place(checker, usage, 1, NOWHERE)?;
     if let Some(key) = keys.first() {
         let message = format!("{}() expects a map argument", usage.name);
         let hint = format!("it is about the whole map; delete(@{name}[key]) takes one key away");

@@ -6,7 +6,7 @@ use crate::check::tree::{Expr, ExprKind, MapChange, Pointee, Pointer, Show, Type
 use crate::check::value::room;
 use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
-use kestrel_trace::aggregate::{MapType, ValueKind, state};
+use kestrel_trace::aggregate::{MapType, ValueKind, function, state};
 use kestrel_trace::layout::FieldType;
 
 /// Bytes that a map has for strings at least where its first string is a constant: others may be longer.
@@ -122,9 +122,10 @@ impl Checker<'_> {
                 (ValueKind::Aggregation(one), ValueKind::Aggregation(other))
                     if one.function.name() == other.function.name() =>
                 {
-                    return match one.function.name() {
-                        "hist" => "Different bits in a single hist unsupported".to_owned(),
-                        function => format!("Different {function} bounds in a single map unsupported"),
+                    let name = one.function.name();
+                    return match name == function::HIST.name() {
+                        true => format!("Different bits in a single {name} unsupported"),
+                        false => format!("Different {name} bounds in a single map unsupported"),
                     };
                 }
                 (ValueKind::Aggregation(_), _) | (_, ValueKind::Aggregation(_)) => {
