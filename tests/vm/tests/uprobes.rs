@@ -171,3 +171,44 @@ fn tables_and_named_probes_have_them_too() {
 fn commands_of_the_page_about_events_run() {
     Page::of("events.md").run(2);
 }
+
+/// Stacks of a program without frame pointers are keys whose frames the kernel's program finds by `.eh_frame`: at the function, at its system call, and in
+/// samples. They equal those that are found when they are printed.
+#[test]
+fn stacks_without_frame_pointers_are_keys() {
+    let ran = |program: &str, count: &str| {
+        let config = "config = { unstable_dw_ustack = enable }";
+        let program = format!("{config} {program}");
+        kestrel(&["run", "-q", "-e", &program, "-c", &format!("calls deep {count}")]).success()
+    };
+    let levels = |printed: &str| {
+        let line = |line: &str| {
+            let name = line.trim().split('+').next()?;
+            Some(name.strip_prefix("calls::level_")?.parse::<u32>().unwrap())
+        };
+        printed.lines().filter_map(line).collect::<Vec<_>>()
+    };
+    let all: Vec<u32> = (1..=12).rev().collect();
+    for event in [
+        "uprobe:calls:rust:calls::level_12",
+        "tracepoint:syscalls:sys_enter_getppid /pid == cpid/",
+    ] {
+        let held = ran(&format!("{event} {{ @[dw_ustack] = count(); }}"), "20");
+        assert_eq!(levels(&held), all, "{event}: {held}");
+        assert!(held.contains("]: 20\n"), "{event}: {held}");
+        let printed = ran(&format!("{event} {{ print(dw_ustack); }}"), "1");
+        assert_eq!(levels(&printed), all, "{event}: {printed}");
+    }
+    // Whichever of the functions a sample falls into, those that called it follow without a gap.
+    let sampled = ran("profile:hz:499 { @[dw_ustack] = count(); }", "30000");
+    let stacks = sampled
+        .split("@[")
+        .map(levels)
+        .filter(|levels| !levels.is_empty());
+    let stacks: Vec<Vec<u32>> = stacks.collect();
+    assert!(!stacks.is_empty(), "{sampled}");
+    for stack in stacks {
+        let whole: Vec<u32> = (1..=stack[0]).rev().collect();
+        assert_eq!(stack, whole, "{sampled}");
+    }
+}
