@@ -114,7 +114,7 @@ impl Row {
             numbers(ty, bytes, &mut wanted);
         }
         // Of a stack that is there twice the larger limit comes first.
-        wanted.sort_unstable_by(|one, other| other.1.cmp(&one.1));
+        wanted.sort_unstable_by_key(|(_, max)| std::cmp::Reverse(*max));
         for (number, max) in wanted {
             if !self.stacks.contains(number)
                 && let Some(frames) = frames(number, max)
