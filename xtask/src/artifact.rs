@@ -234,7 +234,7 @@ pub(crate) fn shipped() -> Result<PathBuf> {
     // Functions marked `#[inline]` are inlined where they are small, not up to the 325 that LLVM allows.
     let packed = [
         "-C",
-        "link-arg=-Wl,-z,pack-relative-relocs,--icf=all",
+        "link-arg=-Wl,-z,pack-relative-relocs,--icf=all,-O2",
         "-C",
         "llvm-args=-inlinehint-threshold=150",
     ];
