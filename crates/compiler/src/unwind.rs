@@ -1,5 +1,5 @@
-//! Tables by which programs unwind the stacks of processes (`dw_ustack`): the maps that hold them, and their bytes. Who fills them has read `.eh_frame`; who
-//! reads them is the code that `codegen` makes.
+//! Tables by which programs unwind the stacks of processes (`dw_ustack`): the maps that hold them, and their bytes. A session fills them from `.eh_frame`; the
+//! programs that `codegen` makes read them.
 //!
 //! ```text
 //! processes   pid u32        → count u64 | entries: start u64 | end u64 | place in the file of address 0, u64 | chunk u32 | rows u32

@@ -410,7 +410,7 @@ fn other_threads_have_the_names_that_the_recording_knows() {
     assert!(run.err.contains("No such process (pid=99999999)"), "{}", run.err);
 }
 
-/// At `begin` and `end` the command itself runs; at an interval nothing is known to.
+/// At `begin` and `end` the thread is Kestrel's own; at an interval no thread is known.
 #[test]
 fn the_thread_of_the_programs_own_events() {
     needs_tracing!();
@@ -459,7 +459,7 @@ fn symbols_of_the_kernel_are_those_of_the_recording() {
     place.run(&["report", "-e", other, "t"]).fails(2, &[why]);
 }
 
-/// Alternatives of which this kernel has none are advised to nobody.
+/// Where this kernel has none of the alternative events of a script, the refusal says so instead of naming a line that records them.
 #[test]
 fn events_that_this_kernel_does_not_have_are_said_to_be_none() {
     needs_tracing!();

@@ -121,6 +121,31 @@ fn probes_are_not_left_out_for_want_of_files() {
     assert_ne!(refused, 0, "all of them fit into few files");
 }
 
+/// Output of a program with watchpoints in this process while a thread writes words every millisecond; `None` where programs have no debug registers.
+fn output_while_written(place: &WorkFolder, program: &str, words: &[AtomicU64]) -> Option<String> {
+    let pid = std::process::id().to_string();
+    let plan = ["run", "--dry-run", "-q", "-p", &pid, "-e", program];
+    if place.run(&plan).code != Some(0) {
+        eprintln!("skipped: this machine gives programs no debug registers");
+        return None;
+    }
+    let done = AtomicBool::new(false);
+    let out = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                for word in words {
+                    word.fetch_add(1, Ordering::Relaxed);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let run = place.run(&["run", "-q", "-p", &pid, "-e", program]);
+        done.store(true, Ordering::Relaxed);
+        run.succeeds().out
+    });
+    Some(out)
+}
+
 /// A thread of this process writes a word: each write is an event, with -p by a debug register of its threads alone; what lies there is read.
 #[test]
 fn watchpoints_see_writes() {
@@ -132,23 +157,9 @@ fn watchpoints_see_writes() {
         "watchpoint:{address:#x}:8:w {{ @hits = count(); @pids[pid] = 1; @values[*(uint64 *){address:#x} > 0] = 1; if (@n++ == 2) {{ exit(); }} }}"
     );
     let place = WorkFolder::new();
-    let plan = ["run", "--dry-run", "-q", "-p", &pid, "-e", &program];
-    if place.run(&plan).code != Some(0) {
-        eprintln!("skipped: this machine gives programs no debug registers");
+    let Some(out) = output_while_written(&place, &program, std::slice::from_ref(&WATCHED)) else {
         return;
-    }
-    let done = AtomicBool::new(false);
-    let out = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
-                WATCHED.fetch_add(1, Ordering::Relaxed);
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        });
-        let run = place.run(&["run", "-q", "-p", &pid, "-e", &program]);
-        done.store(true, Ordering::Relaxed);
-        run.succeeds().out
-    });
+    };
     assert!(
         out.contains("@hits: 3\n")
             && out.contains(&format!("@pids[{pid}]: 1\n"))
@@ -166,41 +177,21 @@ fn watchpoints_see_writes() {
     }
 }
 
-/// After `unwatch` the writes are no hits any more, and the register of the watchpoint is free for others; the one of another address stays.
+/// After `unwatch` the writes are no hits any more, and the watchpoint of another address goes on.
 #[test]
 fn unwatch_removes_the_watchpoints_of_an_address() {
     needs_tracing!();
     let _registers = REGISTERS.lock().unwrap_or_else(PoisonError::into_inner);
     static WATCHED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
     let [first, second] = [0, 1].map(|word: usize| &raw const WATCHED[word] as usize);
-    let pid = std::process::id().to_string();
     let program = format!(
         "watchpoint:{first:#x}:8:w {{ @first = count(); unwatch({first:#x}); unwatch(1); }}
          watchpoint:{second:#x}:8:w {{ @second = count(); if (@n++ == 1000) {{ exit(); }} }}"
     );
     let place = WorkFolder::new();
-    if place
-        .run(&["run", "--dry-run", "-q", "-p", &pid, "-e", &program])
-        .code
-        != Some(0)
-    {
-        eprintln!("skipped: this machine gives programs no debug registers");
+    let Some(out) = output_while_written(&place, &program, &WATCHED) else {
         return;
-    }
-    let done = AtomicBool::new(false);
-    let out = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
-                for word in &WATCHED {
-                    word.fetch_add(1, Ordering::Relaxed);
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        });
-        let run = place.run(&["run", "-q", "-p", &pid, "-e", &program]);
-        done.store(true, Ordering::Relaxed);
-        run.succeeds().out
-    });
+    };
     // It is removed when its record is read, some milliseconds after the first hit.
     let hits = out.lines().find_map(|line| line.strip_prefix("@first: "));
     let hits: u64 = hits

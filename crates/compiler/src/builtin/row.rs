@@ -105,7 +105,7 @@ impl<'a> Use<'a> {
         Ok(args.iter().map(|a| &a.value).collect())
     }
 
-    /// Reports an argument that is no string in quotes, where one is wanted: what it is instead is said.
+    /// Reports an argument that must be a string in quotes and is not, with its type.
     pub(crate) fn wants_literal(&self, checker: &mut Checker<'_>, instead: &ast::Expr) -> Reported {
         let Ok(value) = checker.expression(instead) else {
             return Reported;

@@ -5,7 +5,7 @@ use super::tree::{BinaryOp, Expr, Pointee, Pointer, Type};
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::Diagnostic;
 
-/// What is said of an operator between two types that it has no meaning for.
+/// Message for an operator whose operands have types that it does not take together.
 pub(super) fn no_operator(op: &str, left: &str, right: &str) -> String {
     format!("The {op} operator can not be used on expressions of types {left}, {right}")
 }

@@ -563,7 +563,7 @@ fn pointee_place(base: Expr, pointer: Pointer) -> MemoryPlace {
     }
 }
 
-/// What is said of a part of a tuple that it has not.
+/// Message for a member that a tuple lacks.
 fn no_such_part(place: u64, count: usize) -> String {
     format!("Invalid tuple index: {place}. Found {count} elements in tuple.")
 }

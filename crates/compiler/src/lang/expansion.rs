@@ -1,5 +1,5 @@
 //! Places in the bodies of macros: each call has a copy of its macro's text behind the sources, so that a place says which call it is of.
-//! A place is two numbers everywhere, and whoever has the text finds out here what was written and which calls it stands for.
+//! A [`Span`] stays two offsets: [`Copy`] turns those in a macro into those in a copy, and a diagnostic finds the macro and its calls by the lines before copies.
 
 use super::ast::Span;
 

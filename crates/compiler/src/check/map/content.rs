@@ -109,7 +109,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// What is said of a use that holds a map for something else than its first one.
+    /// Message for a value that is of another type than the map's first use gives it.
     fn contents_differ(&self, map: &MapType, kind: &ValueKind, known: bool) -> String {
         let title = map.title();
         let held = self.globals.shapes.stored_type(&map.name);

@@ -229,7 +229,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// What is said of another number of keys than a map has, in scripts.
+    /// Message, in scripts, for a use of a map with another number of keys than it has.
     fn other_keys(&self, map: &MapType, keys: &[Expr]) -> Option<String> {
         if !self.globals.infers_types {
             return None;

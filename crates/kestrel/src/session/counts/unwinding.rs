@@ -197,7 +197,7 @@ fn entries_of(mapping: &Mapped, chunks: &[Chunk]) -> Vec<Entry> {
     let ends = chunks.iter().skip(1).map(|chunk| chunk.at).chain([u64::MAX]);
     let parts = chunks.iter().zip(ends).enumerate();
     let entries = parts.filter_map(|(place, (chunk, end))| {
-        // What lies before the first row is said to have no row by the first chunk.
+        // The first chunk covers the addresses before its first row, too: the search finds no row for them.
         let at = if place == 0 { 0 } else { chunk.at };
         let (at, end) = (at.max(from), end.min(until));
         (at < end).then(|| Entry {
