@@ -126,7 +126,10 @@ impl Refusals<'_> {
         let diagnostic = match self.event {
             Some(event) => {
                 let message = format!("{what} was not recorded with {}", event.name);
-                Diagnostic::error(span, message).hint(advice(&event.name, recorded))
+                let diagnostic = Diagnostic::error(span, message).hint(advice(&event.name, recorded));
+                // Of other events memory is advised by its address; arguments of calls have their own numbers.
+                let is_named = recorded == NAMED && event.name.contains("syscalls:sys_");
+                diagnostic.maybe_hint(is_named.then(|| "and read it by that name: args.NAME".to_owned()))
             }
             None => {
                 let message = format!("{what} is known of recorded events only");
@@ -215,17 +218,6 @@ impl Refusals<'_> {
             _ => recorded,
         };
         self.missing(span, &what, &recorded);
-        // Of other events memory is advised by its address; arguments of calls have their own numbers.
-        if recorded == NAMED
-            && self
-                .event
-                .is_some_and(|event| event.name.contains("syscalls:sys_"))
-            && let Some(last) = self.found.last_mut()
-            && last.span == span
-            && last.hints.len() == 1
-        {
-            last.hints.push("and read it by that name: args.NAME".to_owned());
-        }
     }
 
     /// The place among a call's arguments of the field of this name, where the event is a call's.

@@ -28,6 +28,7 @@ pub(crate) use event::retval::RETVAL;
 pub(crate) use output::exit::EXIT;
 pub(crate) use output::print::PRINT;
 pub(crate) use output::printf::PRINTF;
+pub(crate) use output::record::RECORD;
 pub use row::Builtin;
 pub(crate) use row::{LowerAggregation, Use};
 pub(crate) use string::str::STR;

@@ -5,6 +5,7 @@ use super::inputs::Inputs;
 use super::macros::Macros;
 use super::option::{NamedOption, Options};
 use super::scope::{MacroArgument, Scope};
+use crate::builtin;
 use crate::lang::ast::{
     Arg, Block, CHAIN_LINKS, EventSpec, Expr, ExprKind, ForRange, Item, Probe, Span, Spanned, Statement,
     StatementKind, Subprogram, Table, ValueBlock,
@@ -489,18 +490,29 @@ impl<'a> Expander<'a> {
         if let Some(kind) = self.expand_builtin_call(word, args, scope, depth, span) {
             return Expr { kind, span };
         }
+        let mut expanded: Vec<Arg> = Vec::with_capacity(args.len());
+        for arg in args {
+            let value = self.expr(&arg.value, scope, depth + 1);
+            let mut given = arg.name.as_ref().map(|name| placed(name, scope));
+            if given.is_none() && word == builtin::RECORD.name {
+                let of_macro = macro_name(&arg.value, &value).filter(|name| scope.argument(name).is_none());
+                let is_free = |name: &&str| {
+                    let before = expanded.iter().chain(args).filter_map(|arg| arg.name.as_ref());
+                    before.into_iter().all(|taken| taken.node != **name)
+                };
+                given = of_macro.filter(is_free).map(|node| Spanned {
+                    node: node.to_owned(),
+                    span: value.span,
+                });
+            }
+            expanded.push(Arg { name: given, value });
+        }
         let kind = ExprKind::Call {
             name: Spanned {
                 node: word.to_owned(),
                 span: scope.place(name.span),
             },
-            args: args
-                .iter()
-                .map(|arg| Arg {
-                    name: arg.name.as_ref().map(|name| placed(name, scope)),
-                    value: self.expr(&arg.value, scope, depth + 1),
-                })
-                .collect(),
+            args: expanded,
         };
         Expr { kind, span }
     }
@@ -514,6 +526,21 @@ impl<'a> Expander<'a> {
         let hint = format!("give it the map: macro {own}(…, @{name}), {own}(…, @map)");
         self.error(Diagnostic::error(span, message).hint(hint))
     }
+}
+
+/// The macro that a value was written as and that it was expanded from: a record's field bears its name (`record(ppid)`).
+fn macro_name<'e>(written: &'e Expr, expanded: &Expr) -> Option<&'e str> {
+    let name_of = |expr: &'e Expr| match &expr.kind {
+        ExprKind::Identifier(name) => Some(name.as_str()),
+        ExprKind::Call { name, .. } => Some(name.node.as_str()),
+        _ => None,
+    };
+    let is_same = match (&written.kind, &expanded.kind) {
+        (ExprKind::Identifier(_), ExprKind::Identifier(_)) => true,
+        (ExprKind::Call { .. }, ExprKind::Call { .. }) => true,
+        _ => false,
+    };
+    name_of(written).filter(|name| !is_same && !name.starts_with(OWN))
 }
 
 /// A name at the place in the script at which errors in a scope are reported.
