@@ -1,6 +1,7 @@
 //! Names of threads, as the recorder or the records themselves tell them; no look at /proc happens here.
 
 mod changes;
+mod lttng_state;
 
 pub use changes::Changes;
 
@@ -428,7 +429,11 @@ impl Roles {
             ("parent_pid", "parent_comm"),
             ("child_pid", "child_comm"),
             ("pid", "newcomm"),
+            lttng_state::FIELDS,
         ] {
+            if (pid, comm) == lttng_state::FIELDS && event.name != lttng_state::EVENT {
+                continue;
+            }
             let Some(comm) = find(comm).filter(|index| is_text(*index)) else {
                 continue;
             };
