@@ -21,6 +21,8 @@ pub(crate) struct Unpacking {
 
 /// Arguments that have numbers in the language.
 const MAX_ARGUMENTS: usize = 10;
+/// Why a field cannot be had whose values programs have no type for.
+const UNREADABLE: &str = "its kind of value is none that programs over recordings have";
 /// The greatest length of the tail that a program has: an offset of it is 16 bits.
 const MAX: usize = 0xffff;
 /// Most bytes of memory, as of the language's `buf`.
@@ -112,7 +114,12 @@ fn value(layout: &Layout, index: usize, field: &Field) -> (ValueType, Source) {
         }
         (&FieldPlace::Fixed { offset }, ty) => {
             let Some(known) = ValueType::recorded(ty) else {
-                return absent("its kind of value is none that programs over recordings have");
+                return absent(match ty {
+                    FieldType::Float { .. } => {
+                        "it is a floating-point number, and programs have integers (`print` and exports show it)"
+                    }
+                    _ => UNREADABLE,
+                });
             };
             let bytes = ty.fixed_size();
             let source = match known {
@@ -126,7 +133,7 @@ fn value(layout: &Layout, index: usize, field: &Field) -> (ValueType, Source) {
             };
             (known, source)
         }
-        _ => absent("its kind of value is none that programs over recordings have"),
+        _ => absent(UNREADABLE),
     }
 }
 
