@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use std::fs;
+use std::process::Command;
+use std::time::Instant;
 use vm_tests::pages::Page;
 use vm_tests::recording::record_command;
 use vm_tests::{kestrel, run};
@@ -165,6 +167,45 @@ fn tables_and_named_probes_have_them_too() {
     let probe: serde_json::Value = serde_json::from_str(probes.lines().next().unwrap()).unwrap();
     assert_eq!(probe["hits"], 1000, "{probe}");
     kestrel(&["stop", "user"]).success();
+}
+
+/// With `-c`, probes of files see the command alone, as bpftrace's do, and clocks and counters what it forks, too.
+#[test]
+fn probes_of_files_see_the_command_alone() {
+    fs::write("/tmp/both.sh", "calls function 30 1\nexec calls function 20 1\n").unwrap();
+    let program = format!(
+        "uprobe:{DOUBLED} {{ @in = count(); @own[pid == cpid] = count() }} uretprobe:{DOUBLED} {{ @out = count() }}
+         software:page-faults:1 {{ @faults[pid == cpid] = count() }}"
+    );
+    let run = kestrel(&["run", "-e", &program, "-c", "sh /tmp/both.sh"]);
+    for line in ["@in: 20\n", "@out: 20\n", "@own[true]: 20\n"] {
+        assert!(run.out.contains(line), "{line} in {}\n{}", run.out, run.err);
+    }
+    assert!(!run.out.contains("@own[false]"), "{}", run.out);
+    for counted in ["@faults[true]: ", "@faults[false]: "] {
+        assert!(run.out.contains(counted), "{counted} in {}", run.out);
+    }
+}
+
+/// Where nothing runs behind `begin`, nothing is waited for, be it a command or a process.
+#[test]
+fn a_program_of_begin_and_end_does_not_wait() {
+    let program = "begin { print(1) } end { print(2) }";
+    let began = Instant::now();
+    let mut other = Command::new("sleep").arg("3000").spawn().unwrap();
+    let pid = other.id().to_string();
+    for of in [["-c", "sleep 3000"], ["-p", pid.as_str()]] {
+        let run = kestrel(&["run", "-q", "-e", program, of[0], of[1]]);
+        assert_eq!(run.success().trim(), "1\n2");
+    }
+    assert_eq!(
+        other.try_wait().unwrap(),
+        None,
+        "it is not ended with the program"
+    );
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert!(began.elapsed().as_secs() < 3000);
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub struct Counter {
     pub counter: perf::Counter,
     pub period: u64,
     pub every_cpu: bool,
-    /// Restricts it to the threads of this process, including those created later.
+    /// Restricts it to the threads of this process, including those that it makes later, and to processes that it makes later.
     #[serde(default)]
     pub process: Option<u32>,
 }

@@ -100,6 +100,11 @@ impl Catalog {
         self
     }
 
+    /// The process that is the command of a program of the language, where it has one.
+    pub fn command(&self) -> Option<u32> {
+        self.script().and_then(|view| view.command)
+    }
+
     /// Adds to events what is costly to know and wanted by few: the parameters and types of functions of programs.
     pub fn add_types(&self, wanted: TypesWanted, events: &mut Resolved) {
         if let Some(kind) = self.kinds.find(events.kind) {

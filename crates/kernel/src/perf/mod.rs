@@ -170,14 +170,15 @@ impl PerfEvent {
         open(attributes, target, what) // `file` lives until here
     }
 
-    /// A counter or clock of any type: one overflow, and run of the program, per so many of what it counts. That of a thread is that of the threads, too, which it makes
-    /// later.
+    /// A counter or clock of any type: one overflow, and run of the program, per so many of what it counts. That of a thread is that of the threads and processes,
+    /// too, which it makes later; a breakpoint's that of the threads, as it is of one address space.
     ///
     /// # Errors
     /// [`Error::System`]: `ENOENT` if the machine does not have it; `ENOSPC` if no debug register is free, `ESRCH` for a thread that has ended.
     pub fn counter(counter: &Counter, period: u64, target: PerfTarget) -> Result<Self> {
         let inherited = match target {
-            PerfTarget::Thread(_) => FLAGS.inherit | FLAGS.inherit_thread,
+            PerfTarget::Thread(_) if counter.is_breakpoint() => FLAGS.inherit | FLAGS.inherit_thread,
+            PerfTarget::Thread(_) => FLAGS.inherit,
             PerfTarget::All | PerfTarget::Cpu(_) => 0,
         };
         let attributes = Attributes {

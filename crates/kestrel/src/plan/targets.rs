@@ -2,9 +2,11 @@
 
 use super::source::Options;
 use crate::ftrace::one_of_cpus;
+use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::{Resolved, is_own_event};
 use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_trace::about::about;
+use kestrel_trace::event_kind;
 
 /// Events that are asked for in one way: a set whose events are not is taken apart.
 pub(super) fn split_by_target_fields(events: Resolved, options: &Options) -> Vec<Resolved> {
@@ -19,7 +21,10 @@ pub(super) fn split_by_target_fields(events: Resolved, options: &Options) -> Vec
 
 /// Lets only events of and about the targets in, and those of the CPUs that are wanted. Gives the fields by which events are about them.
 pub(super) fn admit(events: &mut Resolved, options: &Options) -> Vec<&'static str> {
-    if options.target == ProcessFilter::All && options.cpus.is_empty() || is_of_no_process(events.kind) {
+    if options.target == ProcessFilter::All && options.cpus.is_empty()
+        || is_of_no_process(events.kind)
+        || counts_in_process(events)
+    {
         return Vec::new();
     }
     let fields = fields(events, options);
@@ -32,9 +37,24 @@ pub(super) fn admit(events: &mut Resolved, options: &Options) -> Vec<&'static st
     fields
 }
 
+/// Lets only the hits of a command itself in, of the probes that lie in files: a program of the language that has a command attaches them to its process, as
+/// bpftrace does. What the command forks is another process.
+pub(super) fn admit_command(events: &mut Resolved, command: Option<u32>) {
+    let in_file = event_kind::find(events.kind).is_some_and(|kind| kind.subject.is_file());
+    if let Some(pid) = command.filter(|_| in_file) {
+        guard(events, &format!("pid == {pid}"));
+    }
+}
+
 /// Whether events of a kind are the program's own, as walks are, or a clock's: they happen whatever process runs.
 fn is_of_no_process(kind: &str) -> bool {
     is_own_event(kind) || kind == "interval"
+}
+
+/// Whether the kernel counts an event in one process alone.
+fn counts_in_process(events: &Resolved) -> bool {
+    let mut mechanisms = events.strategies.iter().map(|strategy| &strategy.mechanism);
+    mechanisms.all(|mechanism| matches!(mechanism, Mechanism::Counter(counter) if counter.process.is_some()))
 }
 
 /// The fields of events that hold the number of a thread, which all of them have under all strategies.
@@ -94,6 +114,10 @@ fn guard(events: &mut Resolved, condition: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kestrel_catalog::attach;
+    use kestrel_catalog::catalog::{Instance, Strategy};
+    use kestrel_compiler::context::{Context, ProgramKind};
+    use kestrel_kernel::perf::Software;
 
     #[test]
     fn conditions_as_the_language_has_them() {
@@ -114,5 +138,60 @@ mod tests {
         assert_eq!(of(ProcessFilter::Command(9), &[]), "");
         assert_eq!(of(ProcessFilter::Processes(vec![3]), &[]), "(pid == 3)");
         assert_eq!(of(ProcessFilter::All, &waking), "");
+    }
+
+    fn counted(kind: &'static str, process: Option<u32>) -> Resolved {
+        let counter = Mechanism::Counter(attach::Counter {
+            counter: Software::PageFaults.into(),
+            period: 1,
+            every_cpu: true,
+            process,
+        });
+        let context = Context::new(format!("{kind}:one"), ProgramKind::PerfEvent);
+        Resolved {
+            kind,
+            instances: vec![Instance::named(format!("{kind}:one"))],
+            strategies: vec![Strategy::new(counter, context)],
+            members: Vec::new(),
+        }
+    }
+
+    fn guards(events: &Resolved) -> Vec<&str> {
+        let strategies = events.strategies.iter();
+        strategies
+            .filter_map(|strategy| strategy.guard.as_deref())
+            .collect()
+    }
+
+    #[test]
+    fn probes_of_files_alone_are_the_commands_own() {
+        for (kind, command, wanted) in [
+            ("uprobe", Some(7), vec!["pid == 7"]),
+            ("uretprobe", Some(7), vec!["pid == 7"]),
+            ("usdt", Some(7), vec!["pid == 7"]),
+            ("usdt", None, vec![]),
+            ("watchpoint", Some(7), vec![]),
+            ("kprobe", Some(7), vec![]),
+            ("tracepoint", Some(7), vec![]),
+        ] {
+            let mut events = counted(kind, None);
+            admit_command(&mut events, command);
+            assert_eq!(guards(&events), wanted, "{kind}");
+        }
+    }
+
+    #[test]
+    fn what_counts_in_a_process_is_not_asked_whose_it_is() {
+        let options = Options {
+            target: ProcessFilter::Processes(vec![7]),
+            ..Options::default()
+        };
+        let guarded = |process| {
+            let mut events = counted("software", process);
+            admit(&mut events, &options);
+            guards(&events).join("")
+        };
+        assert_eq!(guarded(None), "(pid == 7)");
+        assert_eq!(guarded(Some(7)), "");
     }
 }

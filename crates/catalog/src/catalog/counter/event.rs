@@ -19,13 +19,13 @@ pub(super) fn counter_event(
     period: u64,
     every_cpu: bool,
 ) -> Resolved {
-    // A script's command is what it samples, as with bpftrace; a clock that ticks on one CPU is of no process.
-    let command = catalog.script().and_then(|view| view.command);
+    // A script's command, or process, is what it samples, with what that forks, as with bpftrace; a clock that ticks on one CPU is of no process.
+    let process = catalog.script().and_then(|view| view.command.or(view.process));
     let mechanism = Mechanism::Counter(attach::Counter {
         counter: counter.into(),
         period,
         every_cpu,
-        process: command.filter(|_| every_cpu),
+        process: process.filter(|_| every_cpu),
     });
     counter_event_by(catalog, kind, name, mechanism)
 }

@@ -159,7 +159,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         eprintln!("WARNING: stacks of processes show addresses: {error}");
     }
     let kinds: Vec<&str> = session.attached(&plan).map(|(hook, _)| hook.kind).collect();
-    let (walks_only, has_run) = (modes::walks_only(&kinds), has_run(&kinds));
+    let runs_once = modes::runs_once(&kinds);
     let running = Running::new(session);
     let acts_at_once = running.acts_at_once();
     let failures = Rc::new(RefCell::new(Failures::default()));
@@ -181,7 +181,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         prints_maps: program.config.print_maps_on_exit,
         losses_reported: Instant::now(),
         signal: None,
-        walks_only,
+        runs_once,
         acts_at_once,
         walking: false,
         failures,
@@ -223,17 +223,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             false => Ok(Exit::Done),
         };
     }
-    if options.command.is_none() && options.pid.is_none() && has_run {
-        work.poll(true)?;
-    } else {
-        let starts_command = held.is_some();
-        unwinding::release(&mut foreground, held, work.running.session(), catalog.host())?;
-        if starts_command {
-            // Iterators are to find the command itself, not the process that waits to become it.
-            work.walk()?;
-        }
-        foreground.run(&mut work)?;
+    let starts_command = held.is_some();
+    unwinding::release(&mut foreground, held, work.running.session(), catalog.host())?;
+    if starts_command {
+        // Iterators are to find the command itself, not the process that waits to become it.
+        work.walk()?;
     }
+    foreground.run(&mut work)?;
     if options.as_bpftrace
         && options.verbose
         && let Some(status) = foreground.command_status()?
@@ -245,11 +241,6 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Some(code) if code != 0 => Ok(Exit::of_script(code)),
         _ => Ok(Exit::Done),
     }
-}
-
-/// Whether nothing of a program can run any more once its `begin` has: of what it has, `begin` and `end` alone are attached.
-fn has_run(kinds: &[&str]) -> bool {
-    kinds.iter().all(|kind| matches!(*kind, "begin" | "end"))
 }
 
 /// Prints a file in the language's layout.
@@ -375,8 +366,8 @@ struct ProgramRun<'a> {
     losses_reported: Instant,
     /// Where the program has handlers for it.
     signal: Option<UserSignal>,
-    /// Whether nothing can happen any more once its iterators have walked.
-    walks_only: bool,
+    /// Whether nothing can happen any more once its `begin` has run and its iterators have walked, whatever its command or process does.
+    runs_once: bool,
     /// Whether they still do.
     walking: bool,
     /// Whether it reads files or runs commands.
@@ -584,7 +575,7 @@ impl Work for ProgramRun<'_> {
     }
 
     fn has_ended(&self) -> bool {
-        !self.walking && (self.walks_only || self.running.exit().is_some())
+        !self.walking && (self.runs_once || self.running.exit().is_some())
     }
 
     fn bells(&self) -> Vec<BorrowedFd<'_>> {

@@ -37,9 +37,9 @@ pub(super) fn keep_events_of_mode(program: &mut ProgramText, mode: Option<RunMod
     }
 }
 
-/// Whether a program attaches only iterators, `begin` and `end` aside.
-pub(super) fn walks_only(kinds: &[&str]) -> bool {
-    kinds.contains(&"iter") && kinds.iter().all(|kind| matches!(*kind, "iter" | "begin" | "end"))
+/// Whether nothing of a program runs again once its `begin` has run and its iterators have walked: it attaches nothing else, `end` aside.
+pub(super) fn runs_once(kinds: &[&str]) -> bool {
+    kinds.iter().all(|kind| matches!(*kind, "iter" | "begin" | "end"))
 }
 
 /// Form in which tests and benchmarks are shown.
@@ -47,5 +47,20 @@ pub(super) fn form(options: &Options) -> VerdictForm {
     VerdictForm {
         json: options.format == OutputFormat::Json,
         colour: options.output.is_none() && colour(std::io::stdout().is_terminal()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_runs_once_whose_events_do_not_come_again() {
+        for once in [&["begin"][..], &["end"], &["begin", "iter", "end"]] {
+            assert!(runs_once(once), "{once:?}");
+        }
+        for again in [&["begin", "interval"][..], &["self"], &["iter", "uprobe"]] {
+            assert!(!runs_once(again), "{again:?}");
+        }
     }
 }

@@ -42,6 +42,7 @@ impl Planner<'_> {
                 own_events::leave_out(&mut events, own);
             }
             let about = targets::admit(&mut events, &self.options);
+            targets::admit_command(&mut events, self.catalog.command());
             let (candidates, own) = candidates(&self.handlers, &cells, numbers);
             match check_set(events, &candidates, &mut self.globals) {
                 Ok(checked) => {
