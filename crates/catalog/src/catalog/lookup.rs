@@ -89,6 +89,7 @@ impl Catalog {
         self.known.facts_mut().see_as(ScriptView {
             process,
             command: None,
+            forces_places: false,
         });
         self
     }
@@ -97,6 +98,13 @@ impl Catalog {
     #[must_use]
     pub fn with_command(mut self, pid: u32, program: impl Into<PathBuf>) -> Self {
         self.known.facts_mut().see_command(pid, program.into());
+        self
+    }
+
+    /// The catalog so that a program of the language may have probes of files where no instruction is known to begin: such a place is warned of, not refused.
+    #[must_use]
+    pub fn with_forced_places(mut self) -> Self {
+        self.known.facts_mut().force_places();
         self
     }
 

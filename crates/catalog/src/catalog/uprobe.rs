@@ -139,8 +139,11 @@ impl UserProbe {
     fn one(&self, catalog: &Catalog, probed: Probed<'_>, site: &Site) -> Result<Resolved> {
         let file = probed.file;
         let offsets = site.offsets(file)?;
+        let mut forced = Vec::new();
         for offset in &offsets {
-            self.check(file, site, *offset)?;
+            if let Err(why) = instruction_of_file::check(file, site, *offset, self.at_return) {
+                forced.push(why.forced(catalog, (self.name(), probed.path), file, site)?);
+            }
         }
         let (name, function) = match site {
             Site::Function { name, language, .. } => {
@@ -155,6 +158,7 @@ impl UserProbe {
         let mut strategy = self.strategy(catalog, probed, EventNumber::Constant(0), &name);
         strategy.context.function = function;
         strategy.context.remarks = remarks(file, &offsets);
+        strategy.context.remarks.extend(forced);
         Ok(Resolved {
             kind: self.name(),
             instances: vec![self.instance(probed, &name, offsets.first().copied())],
@@ -255,14 +259,6 @@ impl UserProbe {
             preemptible: true,
             ..Context::new(name, program)
         }
-    }
-
-    /// Refuses a place inside of an instruction, and one behind the function.
-    fn check(&self, file: &Executable, site: &Site, offset: u64) -> Result<()> {
-        instruction_of_file::check(file, site, offset, self.at_return).map_err(|why| Error::Object {
-            object: format!("{}:{}:{site}", self.name(), file.path().display()),
-            why,
-        })
     }
 
     /// Resolves a name in one file.

@@ -86,11 +86,8 @@ impl Site {
     pub fn offsets(&self, file: &Executable) -> Result<Vec<u64>> {
         match self {
             Self::Address(address) => {
-                let at = file.offset_of(*address).ok_or_else(|| Error::Object {
-                    object: format!("{}:{self}", file.path().display()),
-                    why: "the file has nothing at this address".to_owned(),
-                })?;
-                Ok(vec![at])
+                // An address that no part of the program has is one of the file's bytes, as in bpftrace; `uprobe` lets it through only where it is forced.
+                Ok(vec![file.offset_of(*address).unwrap_or(*address)])
             }
             Self::Line {
                 file: source,

@@ -59,6 +59,8 @@ pub struct ScriptView {
     pub process: Option<u32>,
     /// The process that will be its command.
     pub command: Option<u32>,
+    /// Whether probes of files may stand where no instruction is known to begin.
+    pub forces_places: bool,
 }
 
 impl Facts {
@@ -108,6 +110,13 @@ impl Facts {
         if let Some(view) = &mut self.script {
             view.command = Some(pid);
             self.command_file = Some(program);
+        }
+    }
+
+    /// Lets probes of files stand where no instruction is known to begin.
+    pub(crate) fn force_places(&mut self) {
+        if let Some(view) = &mut self.script {
+            view.forces_places = true;
         }
     }
 

@@ -278,3 +278,46 @@ fn overloads_are_probes_by_the_names_of_the_linker() {
     run("uprobe:./over:_Z3twoi+1000").fails(2, &["Offset outside the function bounds ('_Z3twoi' size is "]);
     run("uprobe:./over:main+2").fails(2, &["Could not add uprobe into middle of instruction"]);
 }
+
+/// `--unsafe` probes where no instruction is known to begin, with a warning; without it that is refused, or left out where a script says so.
+#[test]
+fn unsafe_scripts_probe_where_no_instruction_begins() {
+    needs_tracing!();
+    if !has("gcc") {
+        return;
+    }
+    let place = WorkFolder::new();
+    std::fs::write(place.path().join("over.c"), OVERLOADED).unwrap();
+    let built = Command::new("gcc")
+        .current_dir(place.path())
+        .args(["-no-pie", "-o", "over", "over.c"])
+        .status();
+    assert!(built.unwrap().success());
+    let middle = "Could not add uprobe into middle of instruction: ./over:main+2";
+    let unknown = "Could not determine instruction boundary for uprobe:./over:1 (binary appears stripped).";
+    let force = "Use --unsafe to force attachment.";
+    for (event, why, shown) in [
+        ("uprobe:./over:main+2", middle, "uprobe:./over:main+2"),
+        ("uprobe:./over:0x1", unknown, "uprobe:./over:1"),
+    ] {
+        let program = format!("{event}, begin {{ print(1); exit() }}");
+        let unattached = format!("Unable to attach probe: {shown}. If this is expected");
+        place
+            .run(&["run", "-e", &program])
+            .fails(2, &[why, force, &unattached]);
+        let lenient = format!("config = {{ missing_probes = warn }} {program}");
+        let left_out = place.run(&["run", "-e", &lenient]).succeeds();
+        let skipped = format!("Unable to attach probe: {shown}. Skipping.");
+        assert!(left_out.err.contains(&skipped), "{}", left_out.err);
+        assert!(left_out.err.contains("Attached 1 probe\n"), "{}", left_out.err);
+        let forced = place.run(&["run", "--unsafe", "-e", &program]).succeeds();
+        assert!(forced.err.contains("Attached 2 probes\n"), "{}", forced.err);
+        let warned = forced
+            .err
+            .contains("Unsafe uprobe in the middle of the instruction: ./over:main+2")
+            || forced
+                .err
+                .contains("Misaligned probes can lead to tracee crashes!");
+        assert!(warned, "{}", forced.err);
+    }
+}

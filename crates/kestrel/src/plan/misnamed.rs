@@ -3,6 +3,7 @@
 use kestrel_catalog::Error;
 use kestrel_catalog::catalog::find_kind;
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};
+use kestrel_compiler::lang::number_of;
 
 /// How many parts stand behind a kind.
 struct Parts {
@@ -66,7 +67,7 @@ pub(super) fn sentence(spec: &EventSpec, error: &Error) -> Option<String> {
         return (error.kind() == std::io::ErrorKind::NotFound).then_some(said);
     }
     if let Error::Object { why, .. } = error {
-        return no_instruction(spec, why).or_else(|| no_statement(spec, why));
+        return no_statement(spec, why);
     }
     let unknown = matches!(error, Error::NotYet { .. }) && find_kind(&first.text).is_none();
     if unknown {
@@ -96,18 +97,55 @@ pub(super) fn sentence(spec: &EventSpec, error: &Error) -> Option<String> {
     })
 }
 
-/// That no probe can be at an offset in a program's function: bpftrace finds out when it attaches.
+/// That no probe can be at an offset in a program's function, or at an address: bpftrace finds out when it attaches.
 pub(super) fn no_instruction(spec: &EventSpec, why: &str) -> Option<String> {
     let [kind, path, .., place] = spec.parts.as_slice() else {
         return None;
     };
-    let offset = place
-        .offset
-        .filter(|_| find_kind(&kind.text).is_some_and(|kind| kind.name() == "uprobe"))?;
+    let kind = find_kind(&kind.text)?.name();
+    if !matches!(kind, "uprobe" | "uretprobe") {
+        return None;
+    }
     let said = why.split("; ").next()?;
-    match said.ends_with("of instruction") {
-        true => Some(format!("{said}: {}:{}+{offset}", path.text, place.text)),
-        false => said.starts_with("Offset outside").then(|| said.to_owned()),
+    if said.starts_with("Offset outside") || said.starts_with("uretprobes cannot be") {
+        return Some(said.to_owned());
+    }
+    let forced = "Use --unsafe to force attachment. WARNING: This option could lead to data corruption in the target process.";
+    if let Some((said, place)) = said.split_once(" of instruction: ") {
+        return Some(format!("{said} of instruction: {}:{place}\n{forced}", path.text));
+    }
+    let place = place_of_file(place);
+    (said == "Could not determine instruction boundary").then(|| {
+        format!(
+            "{said} for {kind}:{}:{place} (binary appears stripped).\n{forced}",
+            path.text
+        )
+    })
+}
+
+/// An event of a program's file as bpftrace shows it.
+pub(super) fn in_file(spec: &EventSpec) -> String {
+    let Some((place, before)) = spec.parts.split_last() else {
+        return String::new();
+    };
+    let mut words: Vec<String> = before.iter().map(|part| part.text.clone()).collect();
+    if let (Some(first), Some(kind)) = (
+        words.first_mut(),
+        before.first().and_then(|kind| find_kind(&kind.text)),
+    ) {
+        *first = kind.name().to_owned();
+    }
+    words.push(place_of_file(place));
+    words.join(":")
+}
+
+/// A place in a program's file as bpftrace shows it: an address as a decimal number.
+fn place_of_file(place: &EventPart) -> String {
+    let offset = place.offset.unwrap_or(0);
+    match number_of(&place.text) {
+        Some(address) => address.saturating_add(offset).to_string(),
+        None if offset > 0 => format!("{}+{offset}", place.text),
+        None => place.text.clone(),
     }
 }
 
@@ -314,12 +352,45 @@ mod tests {
             let found = sentence(&probe.events[0], &shape);
             assert_eq!(found.as_deref(), Some(said), "{event}");
         }
-        let (probe, _) = parse_events("uprobe:./a:f+1");
-        let middle = "Could not add uprobe into middle of instruction; near it some begin at +0x0";
-        let said = no_instruction(&probe.events[0], middle);
-        let wanted = "Could not add uprobe into middle of instruction: ./a:f+1";
-        assert_eq!(said.as_deref(), Some(wanted));
         let (probe, _) = parse_events("watchpoint:0x1001:8:w");
         assert_eq!(sentence(&probe.events[0], &shape), None);
+    }
+
+    #[test]
+    fn places_of_no_instruction_are_named_in_the_words_of_bpftrace() {
+        let said = |event: &str, why: &str| {
+            let (probe, _) = parse_events(event);
+            no_instruction(&probe.events[0], why)
+        };
+        let first = |event: &str, why: &str| Some(said(event, why)?.lines().next()?.to_owned());
+        for (event, why, wanted) in [
+            (
+                "u:./a:f+1",
+                "Could not add uprobe into middle of instruction: f+1; near it some begin at +0x0",
+                "Could not add uprobe into middle of instruction: ./a:f+1",
+            ),
+            (
+                "uprobe:./a:0x401147",
+                "Could not add uprobe into middle of instruction: main+33; near it",
+                "Could not add uprobe into middle of instruction: ./a:main+33",
+            ),
+            (
+                "uretprobe:./a:0x10",
+                "Could not determine instruction boundary; no function is known there",
+                "Could not determine instruction boundary for uretprobe:./a:16 (binary appears stripped).",
+            ),
+            (
+                "uprobe:./a:f+99",
+                "Offset outside the bounds",
+                "Offset outside the bounds",
+            ),
+        ] {
+            assert_eq!(first(event, why).as_deref(), Some(wanted), "{event}");
+        }
+        assert_eq!(said("kprobe:f+1", "Offset outside the bounds"), None);
+        assert_eq!(said("uprobe:./a:f", "it is no program"), None);
+        let shown = |event: &str| in_file(&parse_events(event).0.events[0]);
+        assert_eq!(shown("u:./a:f+3"), "uprobe:./a:f+3");
+        assert_eq!(shown("uprobe:./a:0x10"), "uprobe:./a:16");
     }
 }

@@ -48,9 +48,12 @@ impl Planner<'_> {
             // It was said in the first turn.
             return Ok(());
         }
-        let no_instruction =
-            matches!(&error, Error::Object { why, .. } if misnamed::no_instruction(spec, why).is_some());
-        let unavailable = policy != MissingProbes::Error && (is_unavailable(&error) || no_instruction);
+        if let Error::Object { why, .. } = &error
+            && let Some(said) = misnamed::no_instruction(spec, why)
+        {
+            return self.no_instruction(spec, policy, said, why);
+        }
+        let unavailable = policy != MissingProbes::Error && is_unavailable(&error);
         if !is_missing(&error) && !unavailable {
             return Err(self.misnamed(spec, error));
         }
@@ -104,6 +107,33 @@ impl Planner<'_> {
                 let message = format!("No matches for {name}. Skipping.");
                 let why = unavailable.then(|| error.to_string());
                 self.warning(Diagnostic::warning(spec.span, message).maybe_hint(why));
+                Ok(())
+            }
+            MissingProbes::Ignore => Ok(()),
+        }
+    }
+
+    /// Handles a place in a program's file where no instruction begins, of which bpftrace says no place in the script.
+    fn no_instruction(
+        &mut self,
+        spec: &EventSpec,
+        policy: MissingProbes,
+        said: String,
+        why: &str,
+    ) -> Result<()> {
+        let near = why.split_once("; ").map(|(_, near)| near.to_owned());
+        let name = misnamed::in_file(spec);
+        let unattached = format!("Unable to attach probe: {name}.");
+        match policy {
+            MissingProbes::Error => {
+                let hint = "If this is expected, set the 'missing_probes' config variable to 'warn'.";
+                let found = Diagnostic::error(Span::NOWHERE, said).maybe_hint(near);
+                let unattached = Diagnostic::error(Span::NOWHERE, format!("{unattached} {hint}"));
+                Err(self.refusal(vec![found.not_attachable(true), unattached]))
+            }
+            MissingProbes::Warn => {
+                self.warning(Diagnostic::warning(Span::NOWHERE, said).maybe_hint(near));
+                self.warn(Span::NOWHERE, format!("{unattached} Skipping."));
                 Ok(())
             }
             MissingProbes::Ignore => Ok(()),

@@ -80,6 +80,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let catalog = Catalog::new(Host::default()).with_debug_files(options.debuginfo.clone());
     let catalog = catalog.for_script(process);
+    let catalog = match options.r#unsafe {
+        true => catalog.with_forced_places(),
+        false => catalog,
+    };
     if options.list && !listing::is_program(options) {
         let traceable = options
             .traceable_functions
