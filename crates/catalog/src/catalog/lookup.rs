@@ -5,6 +5,7 @@ use super::kind::{EventKind, Kinds, Resolved, TypesWanted, Via};
 use super::spec::{as_in_scripts, text_of, with_kind};
 use crate::code::CodeCache;
 use crate::error::{Error, Result, nothing_matches};
+use crate::executable;
 use crate::facts::{Facts, ScriptView};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_compiler::lang::diag::nearest;
@@ -106,6 +107,12 @@ impl Catalog {
     pub fn with_forced_places(mut self) -> Self {
         self.known.facts_mut().force_places();
         self
+    }
+
+    /// Whether a program or library tells of its functions' parameters (DWARF), in its file or in a debug file of it.
+    pub fn has_debug_info(&self, path: &str) -> bool {
+        let file = executable::find(path).and_then(|path| self.executables().get(&path));
+        file.is_ok_and(|file| file.debug_info().is_some())
     }
 
     /// The process that is the command of a program of the language, where it has one.

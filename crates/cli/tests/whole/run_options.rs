@@ -249,7 +249,7 @@ fn bpftrace_takes_a_command_or_a_process() {
 fn a_programs_events_are_listed_as_patterns_list_them() {
     needs_tracing!();
     let place = WorkFolder::new();
-    let program = "begin { } end { } self:signal:SIGUSR1 { } interval:s:1 { } interval:s:2 { } profile:hz:99 { } \
+    let program = "config = { missing_probes = warn } begin { } end { } self:signal:SIGUSR1 { } interval:s:1 { } interval:s:2 { } profile:hz:99 { } \
         software:cs:100 { } tracepoint:sched:sched_wakeup* { } uprobe:/bin/sh:nosuchfn { }";
     let run = place.run(&["run", "-l", "-e", program]).succeeds();
     let listed = "interval:s:\nprofile:hz:\nsoftware:cs:\ntracepoint:sched:sched_wakeup\ntracepoint:sched:sched_wakeup_new\n";

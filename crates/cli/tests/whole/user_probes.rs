@@ -321,3 +321,49 @@ fn unsafe_scripts_probe_where_no_instruction_begins() {
         assert!(warned, "{}", forced.err);
     }
 }
+
+/// `-l` finds the functions of what a process runs by their names alone, says which file has no debug information, and refuses what a script could not attach to.
+#[test]
+fn lists_have_the_functions_of_a_process() {
+    needs_tracing!();
+    if !has("gcc") {
+        return;
+    }
+    let place = WorkFolder::new();
+    let text = "#include <unistd.h>\nint quite_a_name(int x) { return pause() + x; } int main(void) { return quite_a_name(1); }";
+    std::fs::write(place.path().join("waits.c"), text).unwrap();
+    let built = Command::new("gcc")
+        .current_dir(place.path())
+        .args(["-o", "waits", "waits.c"])
+        .status();
+    assert!(built.unwrap().success());
+    let mut waits = Command::new(place.path().join("waits")).spawn().unwrap();
+    let pid = waits.id().to_string();
+    // It may not have come to its program yet.
+    let link = format!("/proc/{pid}/exe");
+    while !std::fs::read_link(&link).unwrap().ends_with("waits") {
+        std::thread::yield_now();
+    }
+    for pattern in ["*quite_a_name*", "*:quite_a_name", "uprobe:quite_a_name"] {
+        let listed = place.run(&["run", "-l", "-p", &pid, pattern]).succeeds();
+        let wanted = format!("uprobe:{}/waits:quite_a_name\n", place.path().display());
+        assert_eq!(listed.out, wanted, "{pattern}");
+    }
+    waits.kill().unwrap();
+    waits.wait().unwrap();
+    let of_file = |option: &str| place.run(&["run", option, "uprobe:./waits:*a_name"]).succeeds();
+    let (short, long) = (of_file("-l"), of_file("-lv"));
+    assert_eq!(short.out, "uprobe:./waits:quite_a_name\n");
+    assert_eq!((short.err.as_str(), long.out), ("", short.out));
+    let said = "WARNING: No DWARF found for \"./waits\", cannot show parameter info\n";
+    assert_eq!(long.err, said);
+    for (script, why) in [
+        ("nonsense:x { }", "Invalid probe type: nonsense"),
+        (
+            "uprobe:./waits:nosuch { }",
+            "No matches for uprobe ./waits:nosuch.",
+        ),
+    ] {
+        place.run(&["run", "-l", "-e", script]).fails(2, &[why]);
+    }
+}

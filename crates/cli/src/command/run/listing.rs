@@ -21,7 +21,7 @@ pub(super) fn is_program(options: &Options) -> bool {
 
 /// Lists the events of a program.
 pub(super) fn of_program(plan: &Plan, options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
-    let mut out = Vec::new();
+    let mut lines = Lines::of(options, catalog);
     let mut listed = HashSet::new();
     for hook in plan.hooks.iter().filter(|hook| !hook.companion) {
         let kind = kestrel::catalog::find_kind(hook.kind);
@@ -34,11 +34,11 @@ pub(super) fn of_program(plan: &Plan, options: &Options, catalog: &Catalog) -> R
             let name = instance.name.strip_prefix(&prefix).unwrap_or(&instance.name);
             let name = without_count(kind, name);
             if listed.insert((kind.name(), name)) {
-                line(kind, name, options, catalog, &mut out)?;
+                lines.event(kind, name)?;
             }
         }
     }
-    crate::screen::out().write_all(&out)?;
+    crate::screen::out().write_all(&lines.out)?;
     Ok(Exit::Done)
 }
 
@@ -84,14 +84,14 @@ pub(super) fn matching(
             "WARNING: It appears that '{file}' is a filename but the file does not exist. Treating '{file}' as a search pattern."
         );
     }
-    let mut out = Vec::new();
+    let mut lines = Lines::of(options, catalog);
     for pattern in given.iter().flat_map(|given| patterns(given)) {
         let tags = ["struct ", "union ", "enum "].into_iter();
         if let Some((tag, name)) = tags
             .filter_map(|tag| Some((tag, pattern.strip_prefix(tag)?)))
             .next()
         {
-            definitions((tag.trim(), name.trim()), options, catalog, &mut out)?;
+            definitions((tag.trim(), name.trim()), options, catalog, &mut lines.out)?;
             continue;
         }
         let parts: Vec<&str> = pattern.split(':').collect();
@@ -101,17 +101,17 @@ pub(super) fn matching(
             [] => continue,
         };
         for kind in listed(kind_pattern) {
-            let Some(globs) = globs_for(kind, &parts) else {
+            let Some(globs) = globs_for(kind, &parts, options.pid.is_some()) else {
                 continue;
             };
             let mut fixed = kind.fixed_names();
             if !fixed.is_empty() {
                 fixed.retain(|name| globs.first().is_none_or(|glob| glob.matches(name)));
-                let mut lines: Vec<String> = (fixed.iter())
+                let mut fixed: Vec<String> = (fixed.iter())
                     .map(|name| format!("{}:{name}:\n", kind.name()))
                     .collect();
-                lines.sort_unstable();
-                out.extend(lines.concat().into_bytes());
+                fixed.sort_unstable();
+                lines.out.extend(fixed.concat().into_bytes());
                 continue;
             }
             // Kinds that this kernel does not list are left out; `kestrel doctor` says why.
@@ -121,11 +121,11 @@ pub(super) fn matching(
             }
             names.sort_unstable();
             for name in names {
-                line(kind, &name, options, catalog, &mut out)?;
+                lines.event(kind, &name)?;
             }
         }
     }
-    crate::screen::out().write_all(&out)?;
+    crate::screen::out().write_all(&lines.out)?;
     Ok(Exit::Done)
 }
 
@@ -153,7 +153,7 @@ fn names(kind: &dyn EventKind) -> EventKindNames {
 }
 
 /// The globs for a kind's parts; `None` where the pattern cannot mean it.
-fn globs_for(kind: &dyn EventKind, parts: &[&str]) -> Option<Vec<Glob>> {
+fn globs_for(kind: &dyn EventKind, parts: &[&str], of_process: bool) -> Option<Vec<Glob>> {
     let names = names(kind);
     let globs = |parts: &[&str]| parts.iter().map(|part| Glob::new(*part)).collect();
     match (kind.row().parts, parts.len()) {
@@ -171,56 +171,87 @@ fn globs_for(kind: &dyn EventKind, parts: &[&str]) -> Option<Vec<Glob>> {
         // A unit before the period.
         (2, 1) if is_timer(kind) => Some(vec![Glob::new(parts[0]), Glob::new("*")]),
         (2, 1) if !names.subject.is_file() => Some(vec![Glob::new("*"), Glob::new(parts[0])]),
+        // What a process runs; of all files there is too much.
+        (2, 1) if of_process && kind.name() == "uprobe" => Some(globs(&["*", parts[0]])),
+        (3, 1) if of_process => Some(globs(&["*", "*", parts[0]])),
         (wanted, given) if wanted == given => Some(globs(parts)),
         _ => None,
     }
 }
 
-/// An event, and with -v what is in `args`.
-fn line(
-    kind: &dyn EventKind,
-    name: &str,
-    options: &Options,
-    catalog: &Catalog,
-    out: &mut Vec<u8>,
-) -> Result<(), Failure> {
-    // The period is the user's.
-    let shown = match (kind.name(), name.strip_suffix("COUNT")) {
-        (_, Some(unit)) => unit.to_owned(),
-        (_, None) if names(kind).optional == Optional::Count => format!("{name}:"),
-        ("fentry" | "fexit" | "rawtracepoint", None) if !name.contains(':') => format!("vmlinux:{name}"),
-        _ => name.to_owned(),
-    };
-    match shown.as_str() {
-        "" => writeln!(out, "{}", kind.name())?,
-        shown => writeln!(out, "{}:{shown}", kind.name())?,
+/// The lines of a list, as they are made.
+struct Lines<'a> {
+    options: &'a Options,
+    catalog: &'a Catalog,
+    out: Vec<u8>,
+    /// Files of which it was said that parameters of their functions are not known.
+    stripped: HashSet<String>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(options: &'a Options, catalog: &'a Catalog) -> Self {
+        Self {
+            options,
+            catalog,
+            out: Vec::new(),
+            stripped: HashSet::new(),
+        }
     }
-    if !options.verbose {
-        return Ok(());
-    }
-    let Ok(description) = kind.describe(catalog, name) else {
-        return Ok(());
-    };
-    // Where programs read parameters by number, bpftrace lists them so.
-    let by_number = options.as_bpftrace && kind.name() == "kprobe";
-    // What the kernel itself counts of an iterator's steps it does not list.
-    let skipped = |name: &str| {
-        options.as_bpftrace && kind.name() == "iter" && name == "meta"
+
+    /// An event, and with -v what is in `args`.
+    fn event(&mut self, kind: &dyn EventKind, name: &str) -> Result<(), Failure> {
+        // The period is the user's.
+        let shown = match (kind.name(), name.strip_suffix("COUNT")) {
+            (_, Some(unit)) => unit.to_owned(),
+            (_, None) if names(kind).optional == Optional::Count => format!("{name}:"),
+            ("fentry" | "fexit" | "rawtracepoint", None) if !name.contains(':') => format!("vmlinux:{name}"),
+            _ => name.to_owned(),
+        };
+        match shown.as_str() {
+            "" => writeln!(self.out, "{}", kind.name())?,
+            shown => writeln!(self.out, "{}:{shown}", kind.name())?,
+        }
+        if !self.options.verbose {
+            return Ok(());
+        }
+        self.say_if_stripped(kind, name);
+        let Ok(description) = kind.describe(self.catalog, name) else {
+            return Ok(());
+        };
+        // Where programs read parameters by number, bpftrace lists them so.
+        let by_number = self.options.as_bpftrace && kind.name() == "kprobe";
+        // What the kernel itself counts of an iterator's steps it does not list.
+        let skipped = |name: &str| {
+            self.options.as_bpftrace && kind.name() == "iter" && name == "meta"
         // A function's parameters are gone when it returns.
         || kind.name() == "kretprobe"
-    };
-    let fields = description.fields.iter().filter(|field| !skipped(&field.name));
-    for (at, field) in fields.enumerate() {
-        let name = match by_number {
-            true => format!("arg{at}"),
-            false => field.name.clone(),
         };
-        writeln!(out, "    {}", declaration(kind, &field.ty, &name))?;
+        let fields = description.fields.iter().filter(|field| !skipped(&field.name));
+        for (at, field) in fields.enumerate() {
+            let name = match by_number {
+                true => format!("arg{at}"),
+                false => field.name.clone(),
+            };
+            writeln!(self.out, "    {}", declaration(kind, &field.ty, &name))?;
+        }
+        if let Some(returns) = &description.returns {
+            writeln!(self.out, "    {returns} retval")?;
+        }
+        Ok(())
     }
-    if let Some(returns) = &description.returns {
-        writeln!(out, "    {returns} retval")?;
+
+    /// Says once of each file that it does not tell of its functions' parameters.
+    fn say_if_stripped(&mut self, kind: &dyn EventKind, name: &str) {
+        let Some((path, _)) = name.split_once(':').filter(|_| kind.name() == "uprobe") else {
+            return;
+        };
+        if !self.options.no_warnings
+            && !self.catalog.has_debug_info(path)
+            && self.stripped.insert(path.to_owned())
+        {
+            eprintln!("WARNING: No DWARF found for \"{path}\", cannot show parameter info");
+        }
     }
-    Ok(())
 }
 
 /// A field as C declares it, `char comm[16]`; one of a tracepoint that lies elsewhere in its record as the kernel's format does, `__data_loc char[] filename`.

@@ -109,10 +109,6 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     );
     let mut program = read::program(options, held.as_ref().map(PausedCommand::pid))?;
     if options.list {
-        // A missing probe is a warning, and is not listed.
-        if program.config.missing_probes == MissingProbes::Error {
-            program.config.missing_probes = MissingProbes::Warn;
-        }
         program.config.max_probes = u64::MAX;
     } else {
         modes::keep_events_of_mode(&mut program, options.mode())
