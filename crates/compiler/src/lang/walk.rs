@@ -1,4 +1,4 @@
-//! A walk over all expressions and types of a probe's syntax tree.
+//! A walk over all expressions, loops and types of a probe's syntax tree.
 
 use super::ast::{
     Arg, Block, Expr, ExprKind, ForRange, PathStep, Probe, SizeofOperand, Statement, StatementKind, TypeName,
@@ -12,6 +12,8 @@ pub enum Node<'a> {
     Expr(&'a Expr),
     /// The name of a type.
     Type(&'a TypeName),
+    /// A `while` or `for`, before what is in it.
+    Loop,
 }
 
 impl Probe {
@@ -59,12 +61,14 @@ impl Walk<'_> {
                     || self.block(then)
                     || otherwise.as_ref().is_some_and(|block| self.block(block))
             }
-            StatementKind::While {
-                condition: head,
-                body,
+            StatementKind::While { condition, body } => {
+                (self.matches)(Node::Loop) || self.expr(condition) || self.block(body)
             }
-            | StatementKind::Unroll { count: head, body } => self.expr(head) || self.block(body),
+            StatementKind::Unroll { count, body } => self.expr(count) || self.block(body),
             StatementKind::For { name: _, over, body } => {
+                if (self.matches)(Node::Loop) {
+                    return true;
+                }
                 let over = match over {
                     ForRange::Range(start, end) => self.all([start, end]),
                     ForRange::Map(map) => self.expr(map),

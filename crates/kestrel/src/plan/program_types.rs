@@ -26,6 +26,7 @@ fn names_types(probe: &Probe) -> bool {
                 || ty.suffixes.contains(&TypeSuffix::Pointer)
                 || !ty.name.is_empty() && !is_type_word(&ty.name)
         }
+        Node::Loop => false,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Sources of a plan (event specifications of `-e`, a program, a table file), and how the session will use it.
 
 use crate::user_stack::UserStack;
-use kestrel_catalog::catalog::Via;
+use kestrel_catalog::catalog::{Via, find_kind, is_own_event};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::lang::ast::{Definition, EventSpec, ExprKind, Item, MapDeclaration, Probe, Span};
@@ -93,6 +93,17 @@ pub fn mention(text: &str, name: &str) -> Option<Span> {
 }
 
 impl ProgramText {
+    /// Whether a handler of an event of its own (`begin`, `end`) has a loop: it may write more at once than a ring holds.
+    pub fn loops_at_once(&self) -> bool {
+        let is_own = |event: &EventSpec| {
+            let kind = event.parts.first().and_then(|part| find_kind(&part.text));
+            kind.is_some_and(|kind| is_own_event(kind.name()))
+        };
+        let own = self.probes.iter().filter(|probe| probe.events.iter().any(is_own));
+        own.into_iter()
+            .any(|probe| probe.any(&|node| matches!(node, Node::Loop)))
+    }
+
     /// Reads a program; `config` is what the environment has set.
     ///
     /// # Errors

@@ -188,7 +188,7 @@ impl Running {
                 self.drain(perform)?;
             }
             self.perform_known(hook, perform)?;
-            fired |= self.session().fire_one(hook)?;
+            fired |= self.live.fire_one(hook)?;
         }
         match fired {
             true => self.drain(perform),

@@ -6,7 +6,7 @@ use crate::postprocess;
 use crate::session::Session;
 use kestrel_catalog::Result;
 use kestrel_hook::buffer::Buffer;
-use kestrel_hook::buffer::cursor::{Begin, Cursor, Policy};
+use kestrel_hook::buffer::cursor::{Begin, Cursor, Policy, View};
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
 use kestrel_trace::decode::EventTable;
@@ -14,6 +14,9 @@ use kestrel_trace::record::Record;
 use kestrel_trace::summary::EventCount;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A session being watched.
 #[derive(Debug)]
@@ -177,6 +180,32 @@ impl Live {
         counts
     }
 
+    /// Fires a hook of the session's own, while a thread takes the pages that it fills: a handler that writes more than a ring holds loses none of it.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(crate) fn fire_one(&mut self, hook: usize) -> Result<bool> {
+        let (buffers, cursors) = (self.session.buffers(), &mut self.cursors);
+        let session = &self.session;
+        let (has_returned, ready) = (AtomicBool::new(false), Barrier::new(2));
+        let (fired, pages) = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                ready.wait();
+                take_pages(buffers, cursors, &has_returned)
+            });
+            // A thread begins when a processor takes it: a handler is done by then.
+            ready.wait();
+            let fired = session.fire_one(hook);
+            has_returned.store(true, Ordering::Release);
+            reader.thread().unpark();
+            (fired, reader.join().unwrap_or_default())
+        });
+        for page in &pages {
+            self.waiting.take(&self.table, page, &mut |_, _| true);
+        }
+        fired
+    }
+
     /// Takes the records of all buffers.
     fn take_all(&mut self, now: u64, arrived: &mut dyn FnMut(&Record<'_>)) -> Result<()> {
         for (place, cursor) in &mut self.cursors {
@@ -194,4 +223,36 @@ impl Live {
         }
         Ok(())
     }
+}
+
+/// Most pages that are kept while a handler runs: 256 MiB. Behind them its ring fills, and what it loses then is counted.
+const MOST_PAGES: usize = 1 << 16;
+/// Time between two looks at the rings, in which no handler fills one.
+const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
+
+/// Pages with records that come to the rings until a handler has returned.
+fn take_pages(buffers: &[Buffer], cursors: &mut [(usize, Cursor)], has_returned: &AtomicBool) -> Vec<Taken> {
+    let mut pages = Vec::new();
+    while !has_returned.load(Ordering::Acquire) && pages.len() < MOST_PAGES {
+        let before = pages.len();
+        for (place, cursor) in &mut *cursors {
+            let Some(buffer) = buffers.get(*place) else {
+                continue;
+            };
+            let mut keep = |view: View<'_>| {
+                pages.push(Taken::from(view));
+                Ok(match pages.len() < MOST_PAGES {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                })
+            };
+            let now = procfs::monotonic();
+            // An error is met again by who reads what is left.
+            _ = buffer.ring().follow(cursor, Policy::Take, now, &mut keep);
+        }
+        if pages.len() == before {
+            std::thread::park_timeout(BETWEEN_LOOKS);
+        }
+    }
+    pages
 }

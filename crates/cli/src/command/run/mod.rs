@@ -13,6 +13,7 @@ mod options;
 mod pins;
 mod read;
 mod recorded;
+mod rings;
 mod target;
 mod unwinding;
 mod verdict;
@@ -30,7 +31,6 @@ use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::{PausedCommand, UserSignal};
-use kestrel::kernel::procfs::possible_cpus;
 use kestrel::language::config::MissingProbes;
 use kestrel::plan::{Options as PlanOptions, Plan, ProbeFilter, ProgramText, Source};
 use kestrel::script::{PacketFiles, Perform, Running};
@@ -311,7 +311,11 @@ fn plan(
         counts_failures: given.helper_errors > 0 || given.mode() == Some(RunMode::Test),
         counts_updates: counts_updates(given),
         max_map_keys: u32::try_from(config.max_map_keys).ok(),
-        buffer_bytes: Some(config.perf_rb_pages.map_or_else(ring, |pages| pages * page)),
+        buffer_bytes: Some(
+            config
+                .perf_rb_pages
+                .map_or_else(|| rings::bytes(program), |pages| pages * page),
+        ),
         ..PlanOptions::default()
     };
     let plan = kestrel::plan::plan(Source::Program(program), &options, catalog)
@@ -323,19 +327,6 @@ fn plan(
 /// Whether updates that a full map lost are reported with their places in the program: with `-k`, and in JSON, whose lines have places.
 fn counts_updates(given: &Options) -> bool {
     given.helper_errors > 0 || given.format == OutputFormat::Json
-}
-
-/// Bytes of all rings together where the program does not say how large they are: they are in this process's memory from the start, whatever is in them.
-const RINGS: u64 = 4 << 20;
-/// Least bytes of a ring.
-const RING_AT_LEAST: u64 = 256 << 10;
-
-/// Bytes of each CPU's ring, where the program does not say.
-fn ring() -> u64 {
-    let cpus = possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64);
-    let share = (RINGS / cpus.max(1)).max(RING_AT_LEAST);
-    // Of a power of two.
-    1 << share.ilog2()
 }
 
 /// The functions that a file lists, one on a line, its module behind it.

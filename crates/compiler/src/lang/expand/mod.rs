@@ -73,7 +73,7 @@ pub fn with_library(probes: Vec<Probe>) -> (Vec<Probe>, Vec<Diagnostic>) {
             ExprKind::Call { name, .. } => macros.is_known(&name.node, true),
             _ => false,
         },
-        Node::Type(_) => false,
+        Node::Type(_) | Node::Loop => false,
     };
     let probes = probes
         .into_iter()
