@@ -7,7 +7,7 @@ mod kernel;
 use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::lang::ast::Item;
 use kestrel_compiler::lang::config::Config;
-use kestrel_compiler::lang::diag::Severity;
+use kestrel_compiler::lang::diag::{Severity, Style, render_as_bpftrace};
 use kestrel_compiler::lang::expand::{Inputs, expand};
 
 /// The first error about a body, with the text at its place.
@@ -409,5 +409,207 @@ fn formats_of_debugf_are_checked() {
         ),
     ] {
         assert_eq!(error(body), (message.to_owned(), place.to_owned()), "{body}");
+    }
+}
+
+/// Errors of syntax in bpftrace's words, where they are rendered as its messages are; the parser's own words follow.
+#[test]
+fn errors_of_syntax_begin_as_bpftraces_do() {
+    for (text, line) in [
+        (
+            "begin { print(1) print(2); }",
+            "stdin:1:18-23: ERROR: syntax: expected ';'",
+        ),
+        ("begin { @[1 = 5; }", "stdin:1:13-14: ERROR: syntax: expected ']'"),
+        (
+            "begin { print((1, 2); }",
+            "stdin:1:21-22: ERROR: syntax: expected ')'",
+        ),
+        (
+            "begin { print(1 +); }",
+            "stdin:1:18-19: ERROR: syntax: expected expression",
+        ),
+        (
+            "begin { if (1) print(1); }",
+            "stdin:1:16-21: ERROR: syntax: expected '{'",
+        ),
+        (
+            "begin { if (1) { print(1); } else print(2); }",
+            "stdin:1:35-40: ERROR: syntax: expected '{' or 'if' after 'else'",
+        ),
+        (
+            "begin { for ($i in 0..5) { print($i); } }",
+            "stdin:1:17-19: ERROR: syntax: expected ':'",
+        ),
+        (
+            "begin { for (i : 0..5) { print(i); } }",
+            "stdin:1:14-15: ERROR: syntax: expected variable in for loop",
+        ),
+        (
+            "begin { let a = 5; }",
+            "stdin:1:13-14: ERROR: syntax: expected variable after 'let'",
+        ),
+        (
+            "begin { let $a : = 5; }",
+            "stdin:1:18-19: ERROR: syntax: expected type name",
+        ),
+        ("begin { x = 5; }", "stdin:1:11-12: ERROR: syntax: expected ';'"),
+        ("begin { $x := 5; }", "stdin:1:12-13: ERROR: syntax: expected ';'"),
+        (
+            "begin { print('a'); }",
+            "stdin:1:15-16: ERROR: syntax: expected expression",
+        ),
+        (
+            "begin { print(“a”); }",
+            "stdin:1:15-16: ERROR: syntax: expected expression",
+        ),
+        (
+            "begin { printf(\"hello) }",
+            "stdin:1:25-25: ERROR: syntax: unterminated string",
+        ),
+        (
+            "begin { print(1); /* x }",
+            "stdin:1:25-25: ERROR: syntax: expected '}'",
+        ),
+        (
+            "begin { print(1); // x }",
+            "stdin:1:25-25: ERROR: syntax: expected '}'",
+        ),
+        (
+            "BEGIN { @start = nsecs END { print(1); }",
+            "stdin:1:24-27: ERROR: syntax: expected ';'",
+        ),
+        ("begin print(1);", "stdin:1:7-12: ERROR: syntax: expected '{'"),
+        (
+            "begin () { print(1); }",
+            "stdin:1:7-8: ERROR: syntax: expected '{'",
+        ),
+        (
+            "begin { print(1); } print(2);",
+            "stdin:1:30-30: ERROR: syntax: expected '{'",
+        ),
+        (
+            ", begin { print(1); }",
+            "stdin:1:1-2: ERROR: syntax: expected attach point",
+        ),
+        (
+            "begin { print(1); } }",
+            "stdin:1:22-22: ERROR: syntax: expected '{'",
+        ),
+        (
+            "begin /1 { print(1); }",
+            "stdin:1:10-11: ERROR: syntax: expected '/' to close predicate",
+        ),
+        (
+            "begin /pid = 5/ { print(1); }",
+            "stdin:1:12-13: ERROR: syntax: expected '/' to close predicate",
+        ),
+        (
+            "begin { print(curtask.); }",
+            "stdin:1:23-24: ERROR: syntax: expected field name after '.'",
+        ),
+        (
+            "begin { print(curtask->); }",
+            "stdin:1:24-25: ERROR: syntax: expected field name after '->'",
+        ),
+        (
+            "begin { $a = 1 ? 2; }",
+            "stdin:1:19-20: ERROR: syntax: expected ':'",
+        ),
+        (
+            "begin { print(1abc); }",
+            "stdin:1:16-19: ERROR: syntax: invalid integer suffix 'abc'",
+        ),
+        (
+            "begin { print(0x); }",
+            "stdin:1:15-17: ERROR: syntax: invalid integer: ",
+        ),
+        (
+            "begin { print(08); }",
+            "stdin:1:15-17: ERROR: syntax: invalid trailing bytes: 08",
+        ),
+        (
+            "begin { print(99999999999999999999); }",
+            "stdin:1:15-35: ERROR: syntax: overflow error, maximum value is 18446744073709551615: 99999999999999999999",
+        ),
+        (
+            "begin { print(\"\\q\"); }",
+            "stdin:1:17-18: ERROR: syntax: invalid escape character '\\q'",
+        ),
+        (
+            "begin { print(\"\\x\"); }",
+            "stdin:1:18-19: ERROR: syntax: invalid hex escape sequence",
+        ),
+        (
+            "begin { print($); }",
+            "stdin:1:15-16: ERROR: syntax: expected identifier after '$'",
+        ),
+        ("begin { @@a = 5; }", "stdin:1:10-12: ERROR: syntax: expected ';'"),
+        (
+            "begin { printf \"hello\"; }",
+            "stdin:1:16-17: ERROR: syntax: expected ';'",
+        ),
+        (
+            "kprobe:f(int x) { print(1); }",
+            "stdin:1:14-15: ERROR: syntax: expected '{'",
+        ),
+        (
+            "macro { x } begin { }",
+            "stdin:1:7-8: ERROR: syntax: expected macro name",
+        ),
+        (
+            "macro m(x y) { x } begin { }",
+            "stdin:1:11-12: ERROR: syntax: expected ')'",
+        ),
+        (
+            "macro m(5) { x } begin { }",
+            "stdin:1:9-10: ERROR: syntax: expected macro argument ($var, @map, or identifier)",
+        ),
+        (
+            "fn f(x : int32) : int32 { return 1; } begin { }",
+            "stdin:1:6-7: ERROR: syntax: expected variable in function argument",
+        ),
+        (
+            "fn () : int32 { return 1; } begin { }",
+            "stdin:1:4-5: ERROR: syntax: expected function name",
+        ),
+        (
+            "config = { = 5 } begin { }",
+            "stdin:1:12-13: ERROR: syntax: expected config key",
+        ),
+        (
+            "config = { max_strlen = 5 begin { }",
+            "stdin:1:27-32: ERROR: syntax: expected ';'",
+        ),
+        ("config { } begin { }", "stdin:1:8-9: ERROR: syntax: expected '='"),
+        (
+            "begin { } config = { max_strlen = 10 }",
+            "stdin:1:11-17: ERROR: syntax: config must appear before probes and functions",
+        ),
+        (
+            "import x; begin { }",
+            "stdin:1:8-9: ERROR: syntax: expected string after 'import'",
+        ),
+        (
+            "begin { } import \"stdlib/base.bt\";",
+            "stdin:1:11-17: ERROR: syntax: root imports must appear before probes and functions",
+        ),
+        (
+            "let a = hash(5); begin { @a[1] = 1; }",
+            "stdin:1:1-4: ERROR: syntax: root-level let statements need to be map declarations, e.g. let @a = hash(2);",
+        ),
+        (
+            "let @a hash(5); begin { @a[1] = 1; }",
+            "stdin:1:8-12: ERROR: syntax: expected '='",
+        ),
+        (
+            "begin { $a = (x=1, 2); }",
+            "stdin:1:20-21: ERROR: syntax: expected identifier",
+        ),
+    ] {
+        let found = expand("stdin", text, Config::default(), &Inputs::default()).found;
+        let shown = render_as_bpftrace(&found, "stdin", text, Style::default());
+        assert_eq!(shown.lines().next(), Some(line), "{text}");
+        assert!(shown.contains(&found[0].message), "{shown}");
     }
 }

@@ -47,6 +47,8 @@ pub struct Diagnostic {
     pub labels: Vec<Label>,
     /// Hints at what to do about it.
     pub hints: Vec<String>,
+    /// What bpftrace says of the same mistake, and where, if that is not the message: texts rendered as bpftrace's begin with it.
+    pub(crate) phrase: Option<Label>,
     /// Whether it is about a place at which no probe can be attached, which bpftrace finds out by attaching.
     pub not_attachable: bool,
     /// Whether it is about what is opened at its place and not closed: what follows may have been swallowed.
@@ -71,6 +73,7 @@ impl Diagnostic {
             span,
             labels: Vec::new(),
             hints: Vec::new(),
+            phrase: None,
             not_attachable: false,
             unclosed: false,
         }
@@ -96,6 +99,23 @@ impl Diagnostic {
     pub fn maybe_hint(mut self, hint: Option<String>) -> Self {
         self.hints.extend(hint);
         self
+    }
+
+    /// Adds what bpftrace says of the same mistake, and where.
+    #[must_use]
+    pub(crate) fn known_as(mut self, span: Span, message: impl Into<String>) -> Self {
+        self.phrase = Some(Label {
+            span,
+            message: message.into(),
+        });
+        self
+    }
+
+    /// Where it begins as bpftrace has it.
+    fn known_start(&self) -> u32 {
+        self.phrase
+            .as_ref()
+            .map_or(self.span.start, |known| known.span.start)
     }
 
     /// Says whether it is about a place at which no probe can be attached.
@@ -205,6 +225,11 @@ pub fn render(diagnostics: &[Diagnostic], name: &str, text: &str, style: Style) 
 /// ```
 pub fn render_as_bpftrace(diagnostics: &[Diagnostic], name: &str, text: &str, style: Style) -> String {
     let mut out = String::new();
+    let mut diagnostics: Vec<&Diagnostic> = diagnostics.iter().collect();
+    if diagnostics.iter().any(|one| one.phrase.is_some()) {
+        // bpftrace ends at its first error of syntax: where a block is not closed, that is the first inside.
+        diagnostics.sort_by_key(|one| one.known_start());
+    }
     for diagnostic in diagnostics {
         let (word, colour) = match diagnostic.severity {
             Severity::Error => ("ERROR:", RED),
@@ -227,15 +252,27 @@ pub fn render_as_bpftrace(diagnostics: &[Diagnostic], name: &str, text: &str, st
             out += &format!("{shown}\n{indent}{under}\n");
         };
         let word = style.paint(colour, word);
-        about(diagnostic.span, &word, &diagnostic.message);
-        for call in expansion::calls(text, diagnostic.span) {
+        let first = diagnostic.phrase.as_ref();
+        let (place, message) = first.map_or((diagnostic.span, &diagnostic.message), |known| {
+            (known.span, &known.message)
+        });
+        about(place, &word, message);
+        for call in expansion::calls(text, place) {
             about(call, &word, "expanded from");
         }
+        let (note, hint) = (style.paint(CYAN, "NOTE:"), style.paint(CYAN, "HINT:"));
+        let own = match first {
+            Some(_) if place != diagnostic.span => {
+                about(diagnostic.span, &note, &diagnostic.message);
+                None
+            }
+            known => known.map(|_| &diagnostic.message),
+        };
         for label in &diagnostic.labels {
-            about(label.span, &style.paint(CYAN, "NOTE:"), &label.message);
+            about(label.span, &note, &label.message);
         }
-        for hint in &diagnostic.hints {
-            out += &format!("{} {hint}\n", style.paint(CYAN, "HINT:"));
+        for said in own.into_iter().chain(&diagnostic.hints) {
+            out += &format!("{hint} {said}\n");
         }
     }
     out

@@ -145,11 +145,13 @@ impl<'a> Lexer<'a> {
                     }
                     // One error for the rest of the text, instead of one for each word that the comment has swallowed.
                     None => {
+                        let end = self.text.len();
                         found.push(
                             Diagnostic::unclosed(
                                 span(self.at, self.at + 2),
                                 "this comment is not closed by \"*/\"",
                             )
+                            .known_as(span(end, end), "syntax: expected '}'")
                             .hint("write \"*/\" at its end"),
                         );
                         self.at = self.text.len();
@@ -336,6 +338,7 @@ impl<'a> Lexer<'a> {
         if name.is_empty() {
             found.push(
                 Diagnostic::error(self.span_from(start), "a name is missing after \"$\"")
+                    .known_as(self.span_from(start), "syntax: expected identifier after '$'")
                     .hint("variables are written $name, positional parameters $1"),
             );
             return TokenKind::Bad;
@@ -353,16 +356,33 @@ impl<'a> Lexer<'a> {
                 found.push(match trouble {
                     NumberTrouble::TooLarge => {
                         Diagnostic::error(span, format!("the number {word} does not fit in 64 bits"))
+                            .known_as(
+                                span,
+                                format!(
+                                    "syntax: overflow error, maximum value is 18446744073709551615: {word}"
+                                ),
+                            )
                             .hint("the largest is 18446744073709551615, which is 0xffffffffffffffff")
                     }
                     NumberTrouble::Digits => {
                         let hint = word
                             .ends_with('_')
                             .then(|| "an underscore stands between digits: 1_000".to_owned());
-                        Diagnostic::error(span, format!("\"{word}\" is not a number")).maybe_hint(hint)
+                        let known = match word.starts_with("0x") {
+                            true => "syntax: invalid integer: ".to_owned(),
+                            false => format!("syntax: invalid trailing bytes: {word}"),
+                        };
+                        Diagnostic::error(span, format!("\"{word}\" is not a number"))
+                            .known_as(span, known)
+                            .maybe_hint(hint)
                     }
                     NumberTrouble::Suffix(suffix) => {
+                        let behind = Span {
+                            start: span.end - suffix.len() as u32,
+                            end: span.end,
+                        };
                         Diagnostic::error(span, format!("\"{suffix}\" is not a suffix of numbers"))
+                            .known_as(behind, format!("syntax: invalid integer suffix '{suffix}'"))
                             .hint("times: ns us ms s m h d; sizes: k M G; unsigned: u")
                     }
                 });
@@ -381,18 +401,30 @@ impl<'a> Lexer<'a> {
             Err(QuoteTrouble::Open) => {
                 let rest = self.rest();
                 self.at += rest.find('\n').unwrap_or(rest.len());
+                let end = span(self.at, self.at);
                 found.push(
                     Diagnostic::unclosed(
                         self.span_from(start),
                         "this string is not closed by a double quote",
                     )
+                    .known_as(end, "syntax: unterminated string")
                     .hint("write \" at its end; a quote inside a string is written \\\""),
                 );
                 TokenKind::Bad
             }
             Err(QuoteTrouble::Escape { at, bytes, end }) => {
+                let escape = &self.text[start + at + 1..start + at + bytes];
+                let after = span(start + at + 1, start + at + bytes);
+                let (place, known) = match escape {
+                    "x" => (
+                        span(after.end as usize, after.end as usize + 1),
+                        "invalid hex escape sequence".to_owned(),
+                    ),
+                    other => (after, format!("invalid escape character '\\{other}'")),
+                };
                 found.push(
                     Diagnostic::error(span(start + at, start + at + bytes), "this escape means nothing")
+                        .known_as(place, format!("syntax: {known}"))
                         .hint("escapes: \\n \\t \\r \\\\ \\\" \\0 \\x41 \\101"),
                 );
                 self.at += end;

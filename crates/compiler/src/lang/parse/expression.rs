@@ -102,7 +102,8 @@ impl Parser<'_> {
             let there = self.token.span;
             let message = "this choice has no \":\"";
             let hint = "it is written condition ? value : other value";
-            return Err(self.error(Diagnostic::error(there, message).hint(hint)));
+            let wrong = Diagnostic::error(there, message).known_as(there, "syntax: expected ':'");
+            return Err(self.error(wrong.hint(hint)));
         }
         self.take();
         let otherwise = Box::new(self.expression()?);
@@ -309,6 +310,7 @@ impl Parser<'_> {
                 let keys = match self.eat("[") {
                     true if self.of_program && self.is("]") => {
                         let wrong = Diagnostic::error(self.token.span, "a key is missing here");
+                        let wrong = wrong.known_as(self.token.span, "syntax: expected expression");
                         return Err(self.error(wrong.hint(format!("without keys it is written @{name}"))));
                     }
                     true => self.enclosed(|p| p.list("]"))?,
@@ -458,6 +460,7 @@ impl Parser<'_> {
         if !self.is(",") {
             self.error(
                 Diagnostic::error(self.token.span, "offsetof wants a type and a member")
+                    .known_as(self.token.span, "syntax: expected ','")
                     .hint("offsetof(struct task_struct, pid)"),
             );
         }

@@ -50,13 +50,13 @@ impl Parser<'_> {
     /// Refuses settings behind other settings; settings, imports and types of C behind what they are for.
     fn refuse_late(&mut self, items: &[Item]) {
         let after = self.after_word();
-        let (what, verb) = match self.token.kind {
-            TokenKind::Word("config") if after == Some('=') => ("config = { … }", "stands"),
-            TokenKind::Word("import") if after == Some('"') => ("imports", "stand"),
+        let (what, verb, known) = match self.token.kind {
+            TokenKind::Word("config") if after == Some('=') => ("config = { … }", "stands", "config"),
+            TokenKind::Word("import") if after == Some('"') => ("imports", "stand", "root imports"),
             TokenKind::Word("struct" | "union" | "enum" | "typedef")
                 if after.is_some_and(|c| is_name(c) || c == '{') =>
             {
-                ("definitions of C", "stand")
+                ("definitions of C", "stand", "C definitions")
             }
             _ => return,
         };
@@ -64,7 +64,8 @@ impl Parser<'_> {
         if is_config && items.iter().any(|item| matches!(item, Item::Config(_))) {
             let message = "duplicate config block";
             let hint = "write all settings in the first one";
-            self.error(Diagnostic::error(self.token.span, message).hint(hint));
+            let wrong = Diagnostic::error(self.token.span, message).hint(hint);
+            self.error(wrong.known_as(self.token.span, "syntax: duplicate config block"));
         }
         let is_used = |item: &Item| match item {
             Item::Probe(_) | Item::Subprogram(_) => true,
@@ -80,7 +81,9 @@ impl Parser<'_> {
             let message = format!("{what} {verb} before all probes and functions{others}");
             let it = if is_config { "it" } else { "this" };
             let hint = format!("move {it} to the top of the script");
-            self.error(Diagnostic::error(self.token.span, message).hint(hint));
+            let known = format!("syntax: {known} must appear before probes and functions");
+            let wrong = Diagnostic::error(self.token.span, message).hint(hint);
+            self.error(wrong.known_as(self.token.span, known));
         }
     }
 
@@ -124,7 +127,9 @@ impl Parser<'_> {
     fn item(&mut self) -> Parsed<Item> {
         let after = self.after_word();
         match self.token.kind {
-            TokenKind::Word("config") if after == Some('=') => self.config(),
+            TokenKind::Word("config") if after == Some('=') || self.of_program && after.is_some() => {
+                self.config()
+            }
             // Without a name they are nothing else, either.
             TokenKind::Word("buffer") if after.is_some_and(|c| is_name(c) || c == '{') => {
                 self.buffer().map(Item::Buffer)
@@ -133,12 +138,20 @@ impl Parser<'_> {
                 self.table().map(Item::Table)
             }
             TokenKind::Word("param") if after.is_some_and(|c| is_name(c) || c == '=') => self.param(),
-            TokenKind::Word("import") if after == Some('"') => self.import().map(Item::Import),
-            TokenKind::Word("macro") if after.is_some_and(is_name) => self.macro_item().map(Item::Macro),
-            TokenKind::Word("fn" | "subprog") if after.is_some_and(is_name) => {
+            TokenKind::Word("import") if after == Some('"') || self.of_program && after.is_some() => {
+                self.import().map(Item::Import)
+            }
+            TokenKind::Word("macro") if after.is_some_and(is_name) || self.of_program && after.is_some() => {
+                self.macro_item().map(Item::Macro)
+            }
+            TokenKind::Word("fn" | "subprog")
+                if after.is_some_and(is_name) || self.of_program && after.is_some() =>
+            {
                 self.subprogram().map(Item::Subprogram)
             }
-            TokenKind::Word("let") if after == Some('@') => self.map_declaration().map(Item::Map),
+            TokenKind::Word("let") if after == Some('@') || self.of_program && after.is_some() => {
+                self.map_declaration().map(Item::Map)
+            }
             TokenKind::Word("struct" | "union" | "enum" | "typedef")
                 if after.is_some_and(|c| is_name(c) || c == '{') =>
             {
@@ -460,7 +473,8 @@ impl Parser<'_> {
             let start = self.start();
             if all.is_some() && self.of_program {
                 let message = "a probe has one predicate";
-                let wrong = Diagnostic::error(self.token.span, message);
+                let wrong = Diagnostic::error(self.token.span, message)
+                    .known_as(self.token.span, "syntax: expected '{'");
                 self.error(wrong.hint("write both conditions in it: /first && second/"));
             }
             let next = self.predicate();
@@ -494,6 +508,7 @@ impl Parser<'_> {
                 if self.is_end() || self.is("{") {
                     self.error(
                         Diagnostic::unclosed(opening, "this predicate is not closed by a second \"/\"")
+                            .known_as(self.token.span, "syntax: expected '/' to close predicate")
                             .hint("a predicate is written /pid == 42/, between the events and the block"),
                     );
                 } else {

@@ -6,6 +6,7 @@ mod event;
 mod expression;
 mod habit;
 mod item;
+mod phrase;
 mod statement;
 mod type_name;
 
@@ -344,8 +345,18 @@ impl<'a> Parser<'a> {
 
     /// Says that `wanted` should stand here.
     fn unexpected(&mut self, wanted: &str) -> Lost {
+        let known = self.phrase_for(wanted);
         if self.token.kind == TokenKind::Bad {
-            return Lost; // the lexer has said so
+            // The lexer has said so, without knowing what is wanted.
+            let start = self.start();
+            if let Some(said) = self
+                .found
+                .iter_mut()
+                .find(|d| d.span.start == start && d.phrase.is_none())
+            {
+                said.phrase = known;
+            }
+            return Lost;
         }
         let there = match &self.token.kind {
             TokenKind::End => "the end of the text".to_owned(),
@@ -354,7 +365,9 @@ impl<'a> Parser<'a> {
         };
         let message = format!("expected {wanted}, not {there}");
         let hint = self.hint_for(wanted);
-        self.error(Diagnostic::error(self.token.span, message).maybe_hint(hint))
+        let mut wrong = Diagnostic::error(self.token.span, message).maybe_hint(hint);
+        wrong.phrase = known;
+        self.error(wrong)
     }
 
     /// Reports an error, once per place.

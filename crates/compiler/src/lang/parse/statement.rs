@@ -1,6 +1,7 @@
 //! Parser of blocks and statements.
 
 use super::habit::LOOP;
+use super::phrase::syntax;
 use super::{Lost, Parsed, Parser};
 use crate::lang::ast::{
     BinaryOp, Block, Expr, ExprKind, ForRange, Span, Statement, StatementKind, ValueBlock,
@@ -73,7 +74,10 @@ impl Parser<'_> {
         let inside = |d: &Diagnostic| d.span.start > opening.start && d.unclosed;
         if !self.found.iter().any(inside) {
             let message = "this block is not closed by \"}\"";
-            self.error(Diagnostic::unclosed(opening, message).hint("write \"}\" behind its last statement"));
+            let mut wrong =
+                Diagnostic::unclosed(opening, message).hint("write \"}\" behind its last statement");
+            wrong.phrase = Some(self.left_open());
+            self.error(wrong);
         }
     }
 
@@ -147,8 +151,8 @@ impl Parser<'_> {
             TokenKind::Word("let") => self.let_statement(),
             TokenKind::Word("return") => {
                 if self.in_macro {
-                    let message = "a macro does not return: it is put where it is called";
-                    let hint = "its value is the last expression: macro one_more($x) { $x + 1 }";
+                    let message = "'return' statement is not allowed in a macro";
+                    let hint = "a macro is put where it is called, and its value is the last expression: macro one_more($x) { $x + 1 }";
                     self.error(Diagnostic::error(self.token.span, message).hint(hint));
                 }
                 self.take();
@@ -178,8 +182,10 @@ impl Parser<'_> {
             return Ok(StatementKind::Expr(target));
         };
         if !is_place(&target) {
+            let sign = self.token.span;
             return Err(self.error(
                 Diagnostic::error(target.span, "this cannot be assigned to")
+                    .known_as(sign, "syntax: expected ';'")
                     .hint("assign to a variable ($x) or a map (@x); equality is \"==\""),
             ));
         }
@@ -269,7 +275,16 @@ impl Parser<'_> {
         let enclosed = self.eat("(");
         if !matches!(self.token.kind, TokenKind::Variable(_)) || *self.peek(0) != TokenKind::Sign(":") {
             let message = "this is not how a loop begins";
-            let wrong = Diagnostic::error(self.token.span, message).hint(LOOP);
+            let known = match self.token.kind {
+                TokenKind::Variable(_) => {
+                    self.peek(0);
+                    let next = self.ahead.front().map_or(self.token.span, |next| next.token.span);
+                    syntax(next, "expected ':'")
+                }
+                _ => syntax(self.token.span, "expected variable in for loop"),
+            };
+            let mut wrong = Diagnostic::error(self.token.span, message).hint(LOOP);
+            wrong.phrase = Some(known);
             self.error(wrong);
             return Err(self.past_loop());
         }
