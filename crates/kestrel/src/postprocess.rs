@@ -93,7 +93,7 @@ pub(crate) fn postprocess(
     for (pid, tid) in tasks {
         kept.insert(tid, pid);
         if processes.name(tid, pid).is_none()
-            && let Ok(name) = procfs::comm(host, tid)
+            && let Ok(name) = procfs::comm_bytes(host, tid)
         {
             processes.insert(tid, name);
         }

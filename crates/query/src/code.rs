@@ -282,8 +282,8 @@ impl Text {
             Self::Constant(text) => Some(until_nul(text)),
             Self::Comm => Some(
                 of.processes
-                    .name(of.record.tid, of.record.pid)
-                    .map_or(&[], str::as_bytes),
+                    .name_bytes(of.record.tid, of.record.pid)
+                    .unwrap_or_default(),
             ),
             Self::Field { field, at, size } => {
                 let bytes = field_bytes(of, *field)?;

@@ -187,15 +187,15 @@ impl Keys {
         }
         let subject = Subject::new(record, background);
         let named = |tid: u32| {
-            let name = background.processes.name(tid, record.pid);
-            format!("{}-{tid}", name.unwrap_or("<...>"))
+            let name = background.processes.name_bytes(tid, record.pid);
+            [name.unwrap_or(b"<...>"), format!("-{tid}").as_bytes()].concat()
         };
         for column in &self.columns {
             match column.at(event) {
                 Some(Column::Field(field)) => each(record.value(&record.event.layout.fields()[*field])),
                 Some(Column::Event) => each(Value::Text(record.event.name.as_bytes())),
-                Some(Column::Thread) => each(Value::Text(named(record.tid).as_bytes())),
-                Some(Column::Process) => each(Value::Text(named(record.pid).as_bytes())),
+                Some(Column::Thread) => each(Value::Text(&named(record.tid))),
+                Some(Column::Process) => each(Value::Text(&named(record.pid))),
                 Some(Column::Value(bind::Value::Number(code, ty))) => {
                     let bytes = code.value(&subject).to_le_bytes();
                     each(Value::read(ty, &bytes));

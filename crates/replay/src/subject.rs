@@ -70,17 +70,16 @@ impl<'a> Subject<'a> {
             Some(record) if record.tid == 0 => put(format!("swapper/{}", record.cpu).as_bytes()),
             Some(record) => put(self
                 .processes
-                .name(record.tid, record.pid)
-                .unwrap_or_default()
-                .as_bytes()),
+                .name_bytes(record.tid, record.pid)
+                .unwrap_or_default()),
         }
         comm
     }
 
     /// The name of another thread, by its number. The idle tasks, which are one for each CPU, have none by theirs.
-    pub(crate) fn name_of(&self, thread: u32) -> Option<&'a str> {
+    pub(crate) fn name_of(&self, thread: u32) -> Option<&'a [u8]> {
         (thread != 0)
-            .then(|| self.processes.name(thread, thread))
+            .then(|| self.processes.name_bytes(thread, thread))
             .flatten()
     }
 

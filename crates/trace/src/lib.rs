@@ -27,6 +27,7 @@ pub mod ctf;
 pub mod date;
 pub mod decode;
 mod error;
+pub mod escape;
 pub mod event;
 pub mod event_kind;
 pub mod export;

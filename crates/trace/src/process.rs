@@ -2,14 +2,18 @@
 
 mod changes;
 mod lttng_state;
+mod name;
 
 pub use changes::Changes;
+pub use name::Name;
 
 use crate::error::{Error, Result};
+use crate::escape::shown_bytes;
 use crate::event::EventClass;
 use crate::layout::{Field, FieldType};
 use crate::record::Record;
 use foldhash::fast::RandomState;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,14 +21,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Thread number → name (`comm`).
 #[derive(Clone, Debug, Default)]
 pub struct Processes {
-    names: HashMap<u32, String, RandomState>,
+    names: HashMap<u32, Name, RandomState>,
     /// Version of the names: another number after each change.
     version: u64,
     /// Names with the times from which they hold, of threads whose new names only later records have.
     changes: Arc<Changes>,
     /// The thread that the record learned last renames, and the name that it has in that record: its new one holds from the next record on.
-    renamed: Option<(u32, String)>,
+    renamed: Option<(u32, Name)>,
 }
+
+/// The name of what runs where nothing else does.
+const IDLE: &str = "<idle>";
 
 /// The version after the next change of any names; that of none is 0.
 static VERSION: AtomicU64 = AtomicU64::new(1);
@@ -42,7 +49,7 @@ impl Processes {
     pub const FILE: &'static str = "processes";
 
     /// Gives a thread a name.
-    pub fn insert(&mut self, tid: u32, name: impl Into<String>) {
+    pub fn insert(&mut self, tid: u32, name: impl Into<Name>) {
         self.names.insert(tid, name.into());
         self.changed();
     }
@@ -63,8 +70,7 @@ impl Processes {
         for (tid, name) in others.names {
             match self.names.get_mut(&tid) {
                 Some(known) if *known != name => {
-                    known.push('/');
-                    known.push_str(&name);
+                    *known = [known.bytes(), name.bytes()].join(&b'/').into();
                 }
                 Some(_) => {}
                 None => {
@@ -84,16 +90,34 @@ impl Processes {
         self.version
     }
 
-    /// The name of a thread: its own, or its process's, or `<idle>` for 0.
+    /// The name of a thread as text: its own, or its process's, or `<idle>` for 0. Bytes that are not UTF-8 are spelled out (`\xff`).
     pub fn name(&self, tid: u32, pid: u32) -> Option<&str> {
+        match tid {
+            0 => Some(IDLE),
+            tid => self.known(tid, pid).map(Name::text),
+        }
+    }
+
+    /// [`Processes::name`] as the kernel has it, which need not be UTF-8.
+    pub fn name_bytes(&self, tid: u32, pid: u32) -> Option<&[u8]> {
+        match tid {
+            0 => Some(IDLE.as_bytes()),
+            tid => self.known(tid, pid).map(Name::bytes),
+        }
+    }
+
+    /// [`Processes::name`] as lines for people show it: what a terminal would obey, and what is not UTF-8, is spelled out.
+    pub fn shown_name(&self, tid: u32, pid: u32) -> Option<Cow<'_, str>> {
+        self.name_bytes(tid, pid).map(shown_bytes)
+    }
+
+    /// What is known of a thread, or of its process.
+    pub fn known(&self, tid: u32, pid: u32) -> Option<&Name> {
         let own = |tid: u32| match &self.renamed {
             Some((renamed, old)) if *renamed == tid => Some(old),
             _ => self.names.get(&tid),
         };
-        match own(tid).or_else(|| own(pid)) {
-            _ if tid == 0 => Some("<idle>"),
-            found => found.map(String::as_str),
-        }
+        own(tid).or_else(|| own(pid))
     }
 
     /// Gives a thread a name that holds from the next record on; in this one it has its old name.
@@ -124,28 +148,35 @@ impl Processes {
         self.names.is_empty()
     }
 
-    /// The text of its file, by rising number.
-    pub fn to_text(&self) -> String {
-        let mut all: Vec<_> = self.names.iter().collect();
+    /// The names by rising number.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Name)> {
+        let mut all: Vec<_> = self.names.iter().map(|(tid, name)| (*tid, name)).collect();
         all.sort_unstable();
-        let line = |(tid, name): (&u32, &String)| format!("{tid} {}\n", name.replace(['\n', '\r'], "?"));
-        all.into_iter().map(line).collect()
+        all.into_iter()
     }
 
-    /// Reads what `to_text` wrote.
-    pub fn parse(text: &str) -> Result<Self> {
+    /// The bytes of its file, by rising number.
+    pub fn to_lines(&self) -> Vec<u8> {
+        let mut lines = Vec::new();
+        for (tid, name) in self.iter() {
+            lines.extend_from_slice(format!("{tid} ").as_bytes());
+            name.write_line(&mut lines);
+        }
+        lines
+    }
+
+    /// Reads what `to_lines` wrote.
+    pub fn parse(lines: &[u8]) -> Result<Self> {
         let mut names = HashMap::default();
-        for line in text.lines() {
-            let pair = line
-                .split_once(' ')
-                .and_then(|(tid, name)| Some((tid.parse().ok()?, name)));
+        for line in name::lines(lines) {
+            let pair = name::number(line).and_then(|(tid, name)| Some((u32::try_from(tid).ok()?, name)));
             let Some((tid, name)) = pair else {
                 return Err(Error::Side {
                     what: "the trace's names of processes".into(),
-                    why: format!("{line:?} is not a number and a name"),
+                    why: format!("{:?} is not a number and a name", String::from_utf8_lossy(line)),
                 });
             };
-            names.insert(tid, name.to_owned());
+            names.insert(tid, name.into());
         }
         let mut read = Self {
             names,
@@ -172,7 +203,7 @@ impl Processes {
     /// Takes a name that a record of this time has, unless the thread had a newer one from then on.
     fn learn_at(&mut self, tid: u32, name: &[u8], time_ns: u64) {
         let changes = Arc::clone(&self.changes);
-        let newer = changes.name_at(tid, time_ns).map(str::as_bytes);
+        let newer = changes.name_at(tid, time_ns).map(Name::bytes);
         self.learn(tid, newer.unwrap_or(name));
     }
 
@@ -180,7 +211,7 @@ impl Processes {
     fn follow(&mut self, tid: u32, time_ns: u64) {
         let changes = Arc::clone(&self.changes);
         if let Some(name) = changes.name_at(tid, time_ns) {
-            self.learn(tid, name.as_bytes());
+            self.learn(tid, name.bytes());
         }
     }
 
@@ -189,15 +220,12 @@ impl Processes {
             return;
         }
         match self.names.get_mut(&tid) {
-            Some(known) if known.as_bytes() == name => {}
+            Some(known) if known.bytes() == name => {}
             Some(known) => {
-                let name = String::from_utf8_lossy(name);
-                if *known != name {
-                    *known = name.into_owned();
-                    self.changed();
-                }
+                *known = name.into();
+                self.changed();
             }
-            None => self.insert(tid, String::from_utf8_lossy(name)),
+            None => self.insert(tid, name),
         }
     }
 }
@@ -226,7 +254,7 @@ impl<T: Clone + Default> PerThread<T> {
         &mut self,
         record: &Record<'_>,
         processes: &Processes,
-        make: impl FnOnce(&mut T, Option<&str>),
+        make: impl FnOnce(&mut T, Option<&[u8]>),
     ) -> &T {
         if self.slots.is_empty() {
             let none = Slot {
@@ -239,7 +267,7 @@ impl<T: Clone + Default> PerThread<T> {
         let slot = &mut self.slots[record.tid as usize % SLOTS];
         let thread = (record.tid, record.pid);
         if (slot.thread, slot.version) != (thread, processes.version) {
-            make(&mut slot.made, processes.name(record.tid, record.pid));
+            make(&mut slot.made, processes.name_bytes(record.tid, record.pid));
             (slot.thread, slot.version) = (thread, processes.version);
         }
         &slot.made
@@ -464,134 +492,4 @@ fn plain(tid: &Field, name: &Field) -> Option<(usize, usize)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::event::EventId;
-    use crate::layout::{Base, Layout};
-
-    #[test]
-    fn a_switch_before_an_exec_does_not_give_back_the_old_name() {
-        let pid = || FieldType::Integer {
-            size: 4,
-            signed: true,
-            base: Base::Decimal,
-        };
-        let comm = || FieldType::CharArray { size: 16 };
-        let fields = [
-            ("prev_comm", comm()),
-            ("prev_pid", pid()),
-            ("next_comm", comm()),
-            ("next_pid", pid()),
-        ];
-        let layout = Layout::new(fields.map(|(name, ty)| (name.to_owned(), ty)));
-        let event = EventClass {
-            id: EventId(1),
-            name: "sched:sched_switch".to_owned(),
-            kind: "tracepoint".to_owned(),
-            layout,
-            action: None,
-            print: None,
-        };
-        let switch = |prev: (u32, &str), next: (u32, &str)| {
-            let mut bytes = vec![0; event.layout.fixed_end() as usize];
-            let fields = event.layout.fields();
-            for (at, (tid, name)) in [(0, prev), (2, next)] {
-                let (name_at, tid_at) = (fields[at].offset() as usize, fields[at + 1].offset() as usize);
-                bytes[name_at..name_at + name.len()].copy_from_slice(name.as_bytes());
-                bytes[tid_at..tid_at + 4].copy_from_slice(&tid.to_le_bytes());
-            }
-            bytes
-        };
-        let switches = [
-            (10, switch((5, "w"), (7, "w"))),
-            (20, switch((7, "true"), (5, "w"))),
-            (30, switch((5, "w"), (7, "true"))),
-        ];
-        let learned = |learner: &mut Learner, mut processes: Processes| {
-            let names = switches.iter().map(|(time_ns, bytes)| {
-                let record = Record {
-                    time_ns: *time_ns,
-                    cpu: 0,
-                    pid: 0,
-                    tid: 0,
-                    event: &event,
-                    bytes,
-                    unwound: None,
-                    rest: &[],
-                };
-                learner.learn(&record, &mut processes);
-                [5, 7].map(|tid| processes.name(tid, tid).unwrap().to_owned())
-            });
-            names.collect::<Vec<_>>()
-        };
-        let mut noting = Learner::noting();
-        let seen = learned(&mut noting, Processes::default());
-        assert_eq!(seen, [["w", "w"], ["w", "true"], ["w", "true"]]);
-        let known = Processes::default().with_changes(noting.changes(&Processes::default()));
-        let seen = learned(&mut Learner::default(), known);
-        assert_eq!(seen, [["w", "true"], ["w", "true"], ["w", "true"]]);
-    }
-
-    #[test]
-    fn a_thread_has_its_old_name_in_the_record_of_its_renaming() {
-        let number = FieldType::Integer {
-            size: 4,
-            signed: true,
-            base: Base::Decimal,
-        };
-        let comm = || FieldType::CharArray { size: 16 };
-        let fields = [("pid", number), ("oldcomm", comm()), ("newcomm", comm())];
-        let event = EventClass {
-            id: EventId(1),
-            name: RENAME.to_owned(),
-            kind: "tracepoint".to_owned(),
-            layout: Layout::new(fields.map(|(name, ty)| (name.to_owned(), ty))),
-            action: None,
-            print: None,
-        };
-        let other = EventClass {
-            id: EventId(2),
-            name: "sched:sched_wake_idle_without_ipi".to_owned(),
-            kind: "tracepoint".to_owned(),
-            layout: Layout::new([]),
-            action: None,
-            print: None,
-        };
-        let rename = |old: &str, new: &str| {
-            let mut bytes = vec![0; event.layout.fixed_end() as usize];
-            for (field, value) in event
-                .layout
-                .fields()
-                .iter()
-                .zip([&[7][..], old.as_bytes(), new.as_bytes()])
-            {
-                let at = field.offset() as usize;
-                bytes[at..at + value.len()].copy_from_slice(value);
-            }
-            bytes
-        };
-        let (first, second) = (rename("sh", "ls"), rename("ls", "cat"));
-        let records = [(&event, &first[..]), (&event, &second[..]), (&other, &[][..])];
-        let (mut learner, mut processes) = (Learner::default(), Processes::default());
-        let mut versions = Vec::new();
-        let names = records.map(|(event, bytes)| {
-            let record = Record {
-                time_ns: 0,
-                cpu: 0,
-                pid: 7,
-                tid: 7,
-                event,
-                bytes,
-                unwound: None,
-                rest: &[],
-            };
-            learner.learn(&record, &mut processes);
-            versions.push(processes.version());
-            processes.name(7, 7).unwrap().to_owned()
-        });
-        assert_eq!(names, ["sh", "ls", "cat"]);
-        versions.dedup();
-        assert_eq!(versions.len(), 3);
-        assert_eq!(processes.to_text(), "7 cat\n");
-    }
-}
+mod tests;

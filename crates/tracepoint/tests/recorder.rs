@@ -107,7 +107,7 @@ fn fields_of_all_kinds_are_read_as_they_were_written() {
     let mut trace = directory::open(&folder).unwrap();
     assert!(trace.summary.is_some_and(|summary| summary.frozen == Some(0)));
     let named = std::fs::read_to_string(folder.join(".kestrel/processes")).unwrap();
-    let names = Processes::parse(&named).unwrap();
+    let names = Processes::parse(named.as_bytes()).unwrap();
     let process = std::fs::read_to_string("/proc/self/comm").unwrap();
     assert_eq!(
         names.name(0xffff_ffff, std::process::id()),

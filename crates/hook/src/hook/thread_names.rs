@@ -45,16 +45,16 @@ pub fn collect(map: &Map, names: &mut Processes) -> Result<()> {
             continue;
         };
         let text = value.split(|b| *b == 0).next().unwrap_or_default();
-        names.insert(tid, String::from_utf8_lossy(text));
+        names.insert(tid, text);
     }
     Ok(())
 }
 
 /// The newest name that the programs have kept of a thread.
-pub fn newest_name(map: &Map, tid: u32) -> Option<String> {
+pub fn newest_name(map: &Map, tid: u32) -> Option<Vec<u8>> {
     let value = map.lookup(&tid.to_ne_bytes()).ok()??;
     let text = value.split(|b| *b == 0).next().unwrap_or_default();
-    (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
+    (!text.is_empty()).then(|| text.to_vec())
 }
 
 /// The address of a zeroed name on the stack.

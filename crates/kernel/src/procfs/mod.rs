@@ -21,7 +21,7 @@ pub use machine::{
     kernel_version, lockdown, page_frames, perf_event_paranoid, total_memory, version_code,
 };
 pub use task::{
-    Mapped, Permissions, comm, command_line, executable, is_in_background, is_stopped, maps, parent,
-    processes, start_time, threads,
+    Mapped, Permissions, comm, comm_bytes, command_line, executable, is_in_background, is_stopped, maps,
+    parent, processes, start_time, threads,
 };
 pub use text::text;

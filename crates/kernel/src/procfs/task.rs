@@ -13,6 +13,16 @@ pub fn comm(host: &Host, pid: u32) -> Result<String> {
         .map(|text| text.trim_end_matches('\n').to_owned())
 }
 
+/// The name of a thread as the kernel has it, which need not be UTF-8.
+///
+/// # Errors
+/// As [`comm`].
+pub fn comm_bytes(host: &Host, pid: u32) -> Result<Vec<u8>> {
+    let mut name = host.read_bytes(format!("/proc/{pid}/comm"))?;
+    name.pop_if(|last| *last == b'\n');
+    Ok(name)
+}
+
 /// The arguments of a process; empty for kernel threads.
 ///
 /// # Errors

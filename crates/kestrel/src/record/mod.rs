@@ -465,7 +465,7 @@ fn count(
 fn running(host: &Host) -> Processes {
     let mut names = Processes::default();
     for pid in procfs::processes(host).unwrap_or_default() {
-        if let Ok(name) = procfs::comm(host, pid) {
+        if let Ok(name) = procfs::comm_bytes(host, pid) {
             names.insert(pid, name);
         }
     }

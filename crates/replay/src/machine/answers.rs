@@ -186,7 +186,7 @@ fn read_text(
 fn name_of_thread(m: &mut Machine, thread: u32, (to, size): (u64, usize), subject: &Subject<'_>) -> Answer {
     let place = m.memory.bytes_mut(to, size)?;
     place.fill(0);
-    let name = subject.name_of(thread).unwrap_or_default().as_bytes();
+    let name = subject.name_of(thread).unwrap_or_default();
     let length = name.len().min(size - 1);
     for (to, byte) in place.iter_mut().zip(name.iter().take(length)) {
         *to = *byte;

@@ -8,7 +8,7 @@ use super::moment::{COMPAT_ID, FORK, ID, MEMORY, RAW_ENTER, RAW_EXIT, TEXT};
 use super::signature::{Abi, Signatures};
 use crate::event::EventClass;
 use crate::layout::Field;
-use crate::process::Processes;
+use crate::process::{Name, Processes};
 use crate::record::Record;
 use crate::value::Value;
 use foldhash::fast::RandomState;
@@ -24,9 +24,9 @@ pub struct Renames {
     /// Names that threads take when the call that they are in has succeeded; none where the call does not tell it. An execution ends in the process's first thread.
     pending: HashMap<(Call, u32), Option<Vec<u8>>, RandomState>,
     /// Children that have made no record yet, and their parents' names.
-    born: HashMap<u32, String, RandomState>,
+    born: HashMap<u32, Name, RandomState>,
     /// The last names of threads that had others before.
-    last: HashMap<u32, String, RandomState>,
+    last: HashMap<u32, Name, RandomState>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -150,7 +150,7 @@ impl Renames {
             Event::Other => {}
             Event::Birth { child } => {
                 let child = number_at(record, child).unwrap_or(0) as u32;
-                let name = processes.name(record.tid, record.pid).map(str::to_owned);
+                let name = processes.known(record.tid, record.pid).cloned();
                 if let (Some(name), 1..) = (name, child)
                     && record.pid != KTHREADD
                 {
@@ -242,7 +242,7 @@ impl Renames {
             return;
         }
         match name {
-            Some(name) => self.rename(record.tid, String::from_utf8_lossy(&name).into_owned(), processes),
+            Some(name) => self.rename(record.tid, name[..].into(), processes),
             None => {
                 if let Some(last) = self.last.get(&record.tid) {
                     processes.insert(record.tid, last.clone());
@@ -251,9 +251,9 @@ impl Renames {
         }
     }
 
-    fn rename(&mut self, tid: u32, name: String, processes: &mut Processes) {
-        if let Some(last) = processes.name(tid, tid) {
-            self.last.entry(tid).or_insert_with(|| last.to_owned());
+    fn rename(&mut self, tid: u32, name: Name, processes: &mut Processes) {
+        if let Some(last) = processes.known(tid, tid) {
+            self.last.entry(tid).or_insert_with(|| last.clone());
         }
         processes.insert(tid, name);
     }

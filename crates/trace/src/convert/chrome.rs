@@ -51,8 +51,7 @@ impl Conversion for Chrome {
         self.names.learn_thread_names(record);
         let (pid, tid) = (record.pid, record.tid);
         if let Some(name) = self.names.new_of(record) {
-            let named =
-                json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}});
+            let named = json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name.text()}});
             self.put(named.to_string().as_bytes())?;
         }
         let mut arguments: Map<String, Value> = [("cpu".to_owned(), Value::from(record.cpu))]

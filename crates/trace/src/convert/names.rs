@@ -1,7 +1,7 @@
 //! Names of threads learned from records, and which of them the converted file has already.
 
 use super::conversion::RecordingContext;
-use crate::process::{Learner, Processes};
+use crate::process::{Learner, Name, Processes};
 use crate::record::Record;
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ pub(super) struct Names {
     pub(super) processes: Processes,
     learner: Learner,
     /// The name of each thread that the file has, by the thread's number.
-    written: HashMap<u32, String, foldhash::fast::RandomState>,
+    written: HashMap<u32, Name, foldhash::fast::RandomState>,
 }
 
 impl Names {
@@ -23,12 +23,9 @@ impl Names {
     }
 
     /// The names known before the first record, which the file has at its beginning.
-    pub(super) fn begin(&mut self) -> Vec<(u32, String)> {
-        let text = self.processes.to_text();
-        let pairs = text.lines().filter_map(|line| line.split_once(' '));
-        let all: Vec<_> = pairs
-            .filter_map(|(tid, name)| Some((tid.parse().ok()?, name.to_owned())))
-            .collect();
+    pub(super) fn begin(&mut self) -> Vec<(u32, Name)> {
+        let names = self.processes.iter();
+        let all: Vec<_> = names.map(|(tid, name)| (tid, name.clone())).collect();
         self.written.extend(all.iter().cloned());
         all
     }
@@ -39,12 +36,12 @@ impl Names {
     }
 
     /// The name of the record's thread, if the file does not have it yet. Thread 0 is left out: there is one per CPU, and readers of the file name them.
-    pub(super) fn new_of(&mut self, record: &Record<'_>) -> Option<&str> {
-        let name = self.processes.name(record.tid, record.pid)?;
+    pub(super) fn new_of(&mut self, record: &Record<'_>) -> Option<&Name> {
+        let name = self.processes.known(record.tid, record.pid)?;
         if record.tid == 0 || self.written.get(&record.tid).is_some_and(|known| known == name) {
             return None;
         }
-        self.written.insert(record.tid, name.to_owned());
+        self.written.insert(record.tid, name.clone());
         Some(name)
     }
 }

@@ -212,13 +212,13 @@ impl PerfData {
         }
         self.kernel()?;
         for (tid, name) in self.names.begin() {
-            self.comm((self.tasks.process(tid), tid), &name, (0, 0))?;
+            self.comm((self.tasks.process(tid), tid), name.bytes(), (0, 0))?;
         }
         Ok(())
     }
 
     /// Says what a thread is called from a time on; on a CPU.
-    fn comm(&mut self, thread: (u32, u32), name: &str, (time_ns, cpu): (u64, u32)) -> Result<()> {
+    fn comm(&mut self, thread: (u32, u32), name: &[u8], (time_ns, cpu): (u64, u32)) -> Result<()> {
         self.bytes.clear();
         words(&[thread.0, thread.1], &mut self.bytes);
         padded(name, &mut self.bytes);
@@ -240,7 +240,7 @@ impl PerfData {
             self.bytes.extend_from_slice(&word.to_le_bytes());
         }
         let name = found.as_deref().unwrap_or("_text");
-        padded(&format!("[kernel.kallsyms]{name}"), &mut self.bytes);
+        padded(format!("[kernel.kallsyms]{name}").as_bytes(), &mut self.bytes);
         self.identify((u32::MAX, 0), 0, 0);
         self.put(kind::MMAP, about::KERNEL)
     }
@@ -267,9 +267,9 @@ impl PerfData {
     /// Says what the record's thread is called, where that is new, and what was mapped until then.
     fn before(&mut self, record: &Record<'_>) -> Result<()> {
         self.names.learn_thread_names(record);
-        if let Some(name) = self.names.new_of(record).map(str::to_owned) {
+        if let Some(name) = self.names.new_of(record).cloned() {
             let thread = (record.pid, record.tid);
-            self.comm(thread, &name, (record.time_ns, record.cpu))?;
+            self.comm(thread, name.bytes(), (record.time_ns, record.cpu))?;
         }
         while let Some((pid, mapping)) = self.mappings.pop_if(|(_, it)| it.from_ns <= record.time_ns) {
             let binary = self.symbols.user().binaries().get(mapping.binary as usize);
@@ -294,7 +294,7 @@ impl PerfData {
         self.bytes.extend_from_slice(&file);
         // PROT_READ | PROT_EXEC, MAP_PRIVATE.
         words(&[5, 2], &mut self.bytes);
-        padded(&binary.path, &mut self.bytes);
+        padded(binary.path.as_bytes(), &mut self.bytes);
         self.identify((pid, pid), mapping.from_ns, 0);
         let about = about::USER | if id.is_some() { about::BUILD_ID } else { 0 };
         self.put(kind::MMAP2, about)
@@ -413,7 +413,7 @@ impl PerfData {
     fn sections(&self) -> Vec<(u32, Vec<u8>)> {
         let events = || self.order.iter().map(|id| &self.events[id]);
         let mut tracing = Vec::new();
-        let names = self.names.processes.to_text();
+        let names = self.names.processes.to_lines();
         tracing_data::head(
             "0.6",
             events().map(|event| &event.form),
@@ -497,9 +497,12 @@ fn words(all: &[u32], out: &mut Vec<u8>) {
 }
 
 /// A text with its end, and zeroes up to a multiple of 8 bytes.
-fn padded(text: &str, out: &mut Vec<u8>) {
-    let cut = text.floor_char_boundary(4096);
-    out.extend_from_slice(text[..cut].replace('\0', "?").as_bytes());
+fn padded(text: &[u8], out: &mut Vec<u8>) {
+    let kept = |byte: &u8| match byte {
+        0 => b'?',
+        byte => *byte,
+    };
+    out.extend(text.iter().take(4096).map(kept));
     let length = out.len() + 1;
     out.resize(length.next_multiple_of(8), 0);
 }

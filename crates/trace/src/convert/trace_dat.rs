@@ -119,7 +119,7 @@ impl TraceDat {
     fn head(&self, cpus: u32) -> Vec<u8> {
         let mut out = Vec::new();
         let forms: BTreeMap<u16, &Form> = self.forms.iter().map(|(number, form)| (*number, form)).collect();
-        let names = self.names.processes.to_text();
+        let names = self.names.processes.to_lines();
         tracing_data::head("6", forms.into_values(), &self.symbols, &names, &mut out);
         out.extend_from_slice(&cpus.to_le_bytes());
         tracing_data::text("options  ", &mut out);

@@ -28,7 +28,7 @@ pub(super) fn head<'f>(
     version: &str,
     forms: impl IntoIterator<Item = &'f Form>,
     symbols: &Symbols,
-    names: &str,
+    names: &[u8],
     out: &mut Vec<u8>,
 ) {
     out.extend_from_slice(b"\x17\x08\x44tracing");
@@ -38,7 +38,7 @@ pub(super) fn head<'f>(
     out.extend_from_slice(&(PAGE as u32).to_le_bytes());
     for (name, body) in [("header_page", HEADER_PAGE), ("header_event", HEADER_EVENT)] {
         text(name, out);
-        long(body, out);
+        long(body.as_bytes(), out);
     }
     // Events of ftrace itself.
     out.extend_from_slice(&0u32.to_le_bytes());
@@ -51,7 +51,7 @@ pub(super) fn head<'f>(
         text(&system.replace('\0', "_"), out);
         out.extend_from_slice(&(forms.len() as u32).to_le_bytes());
         for form in forms {
-            long(&form.text, out);
+            long(form.text.as_bytes(), out);
         }
     }
     let symbols = kallsyms(symbols);
@@ -68,10 +68,10 @@ pub(super) fn text(text: &str, out: &mut Vec<u8>) {
     out.push(0);
 }
 
-/// A text behind its length.
-fn long(text: &str, out: &mut Vec<u8>) {
+/// Bytes of text behind their length.
+fn long(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&(text.len() as u64).to_le_bytes());
-    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(text);
 }
 
 /// Symbols in the form of /proc/kallsyms.

@@ -250,9 +250,9 @@ impl<F: Folder> Writer<F> {
 
     /// Finishes a trace whose writing failed before: what there is room for, and first what was counted.
     pub fn finish_short(mut self, summary: &Summary, symbols: &Symbols, processes: &Processes) -> Written {
-        for (name, text) in side_file_contents(summary, symbols, processes) {
+        for (name, bytes) in side_file_contents(summary, symbols, processes) {
             // A trace without them is read all the same, and without its summary it is known that nothing was counted.
-            _ = self.folder.replace(&format!("{SIDE}/{name}"), text.as_bytes());
+            _ = self.folder.replace(&format!("{SIDE}/{name}"), &bytes);
         }
         self.written()
     }
@@ -276,8 +276,8 @@ pub(super) fn side_files<F: Folder>(
     symbols: &Symbols,
     processes: &Processes,
 ) -> Result<()> {
-    for (name, text) in side_file_contents(summary, symbols, processes) {
-        folder.replace(&format!("{SIDE}/{name}"), text.as_bytes())?;
+    for (name, bytes) in side_file_contents(summary, symbols, processes) {
+        folder.replace(&format!("{SIDE}/{name}"), &bytes)?;
     }
     Ok(())
 }
@@ -287,20 +287,20 @@ fn side_file_contents(
     summary: &Summary,
     symbols: &Symbols,
     processes: &Processes,
-) -> Vec<(&'static str, String)> {
+) -> Vec<(&'static str, Vec<u8>)> {
     let mut files = vec![
-        (Summary::FILE, summary.to_text()),
-        (Processes::FILE, processes.to_text()),
-        (Symbols::FILE, symbols.to_text()),
+        (Summary::FILE, summary.to_text().into_bytes()),
+        (Processes::FILE, processes.to_lines()),
+        (Symbols::FILE, symbols.to_text().into_bytes()),
     ];
     if !processes.changes().is_empty() {
-        files.push((Changes::FILE, processes.changes().to_text()));
+        files.push((Changes::FILE, processes.changes().to_lines()));
     }
     if !symbols.kept_names().is_empty() {
-        files.push((KeptNames::FILE, symbols.kept_names().to_text()));
+        files.push((KeptNames::FILE, symbols.kept_names().to_text().into_bytes()));
     }
     if !symbols.user().is_empty() {
-        files.push((UserSymbols::FILE, symbols.user().to_text()));
+        files.push((UserSymbols::FILE, symbols.user().to_text().into_bytes()));
     }
     files
 }

@@ -242,14 +242,15 @@ impl Calls {
         if !is_shown {
             return;
         }
-        let comm = self.processes.name(record.tid, record.pid);
         match self.layout {
             Layout::Lines => {
+                let comm = self.processes.shown_name(record.tid, record.pid);
                 self.clock.text(record.time_ns, self.nanoseconds, out);
                 out.push(b' ');
-                out.extend_from_slice(event.line(record.tid, comm).as_bytes());
+                out.extend_from_slice(event.line(record.tid, comm.as_deref()).as_bytes());
             }
             Layout::Json => {
+                let comm = self.processes.name(record.tid, record.pid);
                 let time = self.clock.ns(record.time_ns);
                 let line = event.json((record.pid, record.tid), time, comm);
                 out.extend_from_slice(line.as_bytes());
@@ -353,7 +354,6 @@ impl Calls {
             return;
         }
         self.lines += 1;
-        let comm = self.processes.name(call.tid, call.pid);
         let stacks = |out: &mut Vec<u8>| {
             if let Some(others) = others {
                 others.stacks(&call.stacks, out);
@@ -361,13 +361,15 @@ impl Calls {
         };
         match self.layout {
             Layout::Lines => {
+                let comm = self.processes.shown_name(call.tid, call.pid);
                 self.clock.text(call.time_ns(), self.nanoseconds, out);
                 out.push(b' ');
-                out.extend_from_slice(line(call, comm, &self.files).as_bytes());
+                out.extend_from_slice(line(call, comm.as_deref(), &self.files).as_bytes());
                 out.push(b'\n');
                 stacks(out);
             }
             Layout::Json => {
+                let comm = self.processes.name(call.tid, call.pid);
                 let time = self.clock.ns(call.time_ns());
                 let object = json(call, time, comm, &self.files);
                 out.extend_from_slice(object.strip_suffix('}').unwrap_or(&object).as_bytes());

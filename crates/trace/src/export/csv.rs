@@ -91,7 +91,7 @@ impl Export for Csv {
             if index > 0 {
                 out.push(b',');
             }
-            text(name, out);
+            text(name.as_bytes(), out);
         }
         out.extend_from_slice(b"\n");
     }
@@ -103,7 +103,7 @@ impl Export for Csv {
         line.decimal(self.clock.ns(record.time_ns));
         line.byte(b',');
         line.decimal(record.cpu.into());
-        let thread = |piece: &mut Piece, name: Option<&str>| piece.set(&thread(record, name));
+        let thread = |piece: &mut Piece, name: Option<&[u8]>| piece.set(&thread(record, name));
         line.piece(self.threads.of(record, &self.known.processes, thread));
         let number = usize::from(record.event.id.0);
         if self.rows.len() <= number {
@@ -138,7 +138,7 @@ impl Row {
     /// A row of an event whose fields that are shown have these columns, of so many.
     fn new(event: &EventClass, columns: &[usize], all: usize) -> Self {
         let mut name = b",".to_vec();
-        text(&event.name, &mut name);
+        text(event.name.as_bytes(), &mut name);
         let fields = event.layout.fields().iter().enumerate();
         let shown = fields.filter(|(_, field)| field.is_shown());
         let mut cells: Vec<(usize, usize)> = columns
@@ -165,7 +165,7 @@ impl Row {
 }
 
 /// `,1977,1977,bash`
-fn thread(record: &Record<'_>, name: Option<&str>) -> Vec<u8> {
+fn thread(record: &Record<'_>, name: Option<&[u8]>) -> Vec<u8> {
     let mut out = Vec::new();
     for number in [record.pid, record.tid] {
         out.push(b',');
@@ -179,9 +179,9 @@ fn thread(record: &Record<'_>, name: Option<&str>) -> Vec<u8> {
 }
 
 /// Appends a name of others, as values are shown: what a terminal would obey is spelled out.
-fn text(name: &str, out: &mut Vec<u8>) {
+fn text(name: &[u8], out: &mut Vec<u8>) {
     let mut shown = Vec::new();
-    escape(name.as_bytes(), &mut shown);
+    escape(name, &mut shown);
     quoted(&shown, out);
 }
 

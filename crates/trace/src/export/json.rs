@@ -88,7 +88,7 @@ impl Export for Json {
         line.decimal(self.clock.ns(record.time_ns));
         line.text(b",\"cpu\":");
         line.decimal(record.cpu.into());
-        let thread = |piece: &mut Piece, name: Option<&str>| piece.set(&thread(record, name));
+        let thread = |piece: &mut Piece, name: Option<&[u8]>| piece.set(&thread(record, name));
         line.piece(self.threads.of(record, &self.known.processes, thread));
         line.piece(&keys.head);
         for part in &mut keys.fields {
@@ -111,14 +111,14 @@ impl Export for Json {
 }
 
 /// `,"pid":1977,"tid":1977,"comm":"bash"`
-fn thread(record: &Record<'_>, name: Option<&str>) -> Vec<u8> {
+fn thread(record: &Record<'_>, name: Option<&[u8]>) -> Vec<u8> {
     let mut out = b",\"pid\":".to_vec();
     decimal(record.pid, &mut out);
     out.extend_from_slice(b",\"tid\":");
     decimal(record.tid, &mut out);
     if let Some(name) = name {
         out.extend_from_slice(b",\"comm\":");
-        string(name.as_bytes(), &mut out);
+        string(name, &mut out);
     }
     out
 }

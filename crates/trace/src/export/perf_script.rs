@@ -6,7 +6,7 @@ use crate::event_kind::{self, Optional};
 use crate::layout::{FieldType, Space, StackMode};
 use crate::print::escape::escape;
 use crate::print::socket::{address, is_address};
-use crate::print::{hexadecimal, pad_left, shown, source_line, symbol, value};
+use crate::print::{hexadecimal, pad_left, source_line, symbol, value};
 use crate::record::Record;
 use crate::user_symbol::{Location, code_address};
 use crate::value::{Frames, Value};
@@ -56,7 +56,8 @@ impl Export for PerfScript {
 
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         self.known.learn(record);
-        let name = shown(self.known.processes.name(record.tid, record.pid).unwrap_or(":-1"));
+        let name = self.known.processes.shown_name(record.tid, record.pid);
+        let name = name.as_deref().unwrap_or(":-1");
         if !self.stacks {
             pad_left(16usize.saturating_sub(name.chars().count()), out);
         }

@@ -7,7 +7,7 @@ use super::registers;
 use crate::layout::Space;
 use crate::output::{Effect, Form, Sites};
 use crate::print::escape::escape;
-use crate::print::{Piece, Scratch, TRUNCATED, decimal, pad_left, shown, symbol, user_frame};
+use crate::print::{Piece, Scratch, TRUNCATED, decimal, pad_left, shown_bytes, symbol, user_frame};
 use crate::process::{PerThread, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -120,7 +120,7 @@ impl Text {
     fn head(&mut self, record: &Record<'_>) {
         let line = &mut self.line;
         let thread = self.threads.of(record, &self.known.processes, |piece, name| {
-            piece.set(&columns(name.unwrap_or("<...>"), record.tid));
+            piece.set(&columns(name.unwrap_or(b"<...>"), record.tid));
         });
         line.piece(thread);
         match record.cpu {
@@ -158,8 +158,8 @@ impl Text {
 }
 
 /// `            bash-1977    [`
-fn columns(name: &str, tid: u32) -> Vec<u8> {
-    let name = shown(name);
+fn columns(name: &[u8], tid: u32) -> Vec<u8> {
+    let name = shown_bytes(name);
     let columns = if name.is_ascii() {
         name.len()
     } else {

@@ -5,7 +5,7 @@ use super::format::{Export, Format, KnownNames, Style};
 use super::line::Lines;
 use crate::layout::{Space, trace_flag};
 use crate::print::escape::escape;
-use crate::print::{Scratch, TRUNCATED, decimal, pad_left, padded, shown, symbol, user_frame, value};
+use crate::print::{Scratch, TRUNCATED, decimal, pad_left, padded, symbol, user_frame, value};
 use crate::process::Processes;
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -85,12 +85,8 @@ impl Tracefs {
 
     /// `comm-tid [cpu] flags time: `.
     fn head(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
-        let name = shown(
-            self.known
-                .processes
-                .name(record.tid, record.pid)
-                .unwrap_or("<...>"),
-        );
+        let name = self.known.processes.shown_name(record.tid, record.pid);
+        let name = name.as_deref().unwrap_or("<...>");
         pad_left(16usize.saturating_sub(name.chars().count()), out);
         out.extend_from_slice(name.as_bytes());
         out.push(b'-');

@@ -53,10 +53,16 @@ impl<'a> Input<'a> {
 
     /// A text up to its NUL, which is taken, too.
     pub(super) fn text(&mut self) -> Option<String> {
+        let bytes = self.bytes_to_nul()?;
+        Some(String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// The bytes up to a NUL, which is taken, too.
+    pub(super) fn bytes_to_nul(&mut self) -> Option<&'a [u8]> {
         let end = self.rest.iter().position(|byte| *byte == 0)?;
-        let text = String::from_utf8_lossy(self.take(end)?).into_owned();
+        let bytes = self.take(end)?;
         self.take(1)?;
-        Some(text)
+        Some(bytes)
     }
 }
 

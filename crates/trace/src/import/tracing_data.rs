@@ -140,12 +140,13 @@ impl TracingData {
 
     /// Reads names of threads: lines of a number and a name.
     pub(super) fn names(&mut self, text: &[u8]) {
-        for line in String::from_utf8_lossy(text).trim_end_matches('\0').lines() {
-            if let Some((tid, name)) = line.split_once(' ')
-                && let Ok(tid) = tid.parse()
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        for line in text.split(|byte| *byte == b'\n') {
+            if let Some(at) = line.iter().position(|byte| *byte == b' ')
+                && let Ok(tid) = std::str::from_utf8(&line[..at]).unwrap_or_default().parse()
                 && tid != 0
             {
-                self.processes.insert(tid, name);
+                self.processes.insert(tid, &line[at + 1..]);
             }
         }
     }

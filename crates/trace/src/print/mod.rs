@@ -1,7 +1,6 @@
 //! Writes values, numbers, names and times as text, so that they look alike wherever text is shown.
 
 mod columns;
-pub mod escape;
 pub(crate) mod format;
 mod json;
 mod names;
@@ -14,8 +13,8 @@ pub(crate) mod socket;
 mod stack;
 mod text;
 
+pub use crate::escape::{self, shown, shown_bytes};
 pub use columns::{clipped, columns, fill};
-pub use escape::shown;
 pub use format::OwnFormat;
 pub use json::{JsonStyle, json};
 pub(crate) use json::{bpftrace_string, signed, string, whole};

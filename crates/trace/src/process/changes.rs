@@ -3,6 +3,7 @@
 //! A thread that executes a program while its execution is not recorded has its old name in the switch to it, and the new one in the switch from it. Between the two
 //! the new one holds: a child executes soon after it first runs.
 
+use super::name::{self, Name};
 use crate::error::{Error, Result};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -16,12 +17,12 @@ pub struct Changes {
 }
 
 /// The line of the file that says that they are complete: no thread has this number.
-const COMPLETE: &str = "0 0 complete";
+const COMPLETE: &[u8] = b"0 0 complete";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Thread {
     /// Names by rising time, ns.
-    names: Vec<(u64, String)>,
+    names: Vec<(u64, Name)>,
     /// Time at which the last of them was noted last.
     noted_ns: u64,
     /// Whether a change lies between two records, neither of which is its own.
@@ -40,12 +41,12 @@ impl Changes {
     }
 
     /// Notes the name that a thread got at this time, from a source beside the records that has every change (COMM records of perf.data).
-    pub(crate) fn tell(&mut self, tid: u32, name: &str, time_ns: u64) {
-        if tid != 0 && !name.is_empty() {
+    pub(crate) fn tell(&mut self, tid: u32, name: &Name, time_ns: u64) {
+        if tid != 0 && !name.bytes().is_empty() {
             let names = &mut self.threads.entry(tid).or_default().names;
             let at = names.partition_point(|(from_ns, _)| *from_ns <= time_ns);
-            if at == 0 || names[at - 1].1 != name {
-                names.insert(at, (time_ns, name.to_owned()));
+            if at == 0 || names[at - 1].1 != *name {
+                names.insert(at, (time_ns, name.clone()));
             }
             self.complete = true;
         }
@@ -63,7 +64,7 @@ impl Changes {
         }
         let thread = self.threads.entry(tid).or_default();
         match thread.names.last() {
-            Some((_, last)) if last.as_bytes() == name => {}
+            Some((_, last)) if last.bytes() == name => {}
             last => {
                 let from_ns = match last {
                     None => 0,
@@ -71,8 +72,7 @@ impl Changes {
                     Some(_) => thread.noted_ns,
                 };
                 thread.between |= last.is_some() && !is_change;
-                let name = String::from_utf8_lossy(name).into_owned();
-                thread.names.push((from_ns, name));
+                thread.names.push((from_ns, name.into()));
             }
         }
         thread.noted_ns = time_ns;
@@ -81,12 +81,12 @@ impl Changes {
 
     /// Takes the name that a thread had last, which no record has: of a child whose birth was recorded, but not what it executed. It holds from when another
     /// was noted last, unless the record of a change had that one.
-    pub(super) fn note_last(&mut self, tid: u32, name: &str) {
+    pub(super) fn note_last(&mut self, tid: u32, name: &Name) {
         let Some(thread) = self.threads.get_mut(&tid).filter(|thread| !thread.is_exact) else {
             return;
         };
         if thread.names.last().is_some_and(|(_, last)| last != name) {
-            thread.names.push((thread.noted_ns, name.to_owned()));
+            thread.names.push((thread.noted_ns, name.clone()));
             thread.between = true;
         }
     }
@@ -98,46 +98,55 @@ impl Changes {
     }
 
     /// The name that a thread had from the last change up to this time.
-    pub(super) fn name_at(&self, tid: u32, time_ns: u64) -> Option<&str> {
+    pub(super) fn name_at(&self, tid: u32, time_ns: u64) -> Option<&Name> {
         let names = &self.threads.get(&tid)?.names;
         let count = names.partition_point(|(from_ns, _)| *from_ns <= time_ns);
         let (_, name) = names.get(count.checked_sub(1)?)?;
         Some(name)
     }
 
-    /// Text of the file, by rising numbers of threads.
-    pub fn to_text(&self) -> String {
+    /// Bytes of the file, by rising numbers of threads.
+    pub fn to_lines(&self) -> Vec<u8> {
         let mut all: Vec<_> = self.threads.iter().collect();
         all.sort_unstable_by_key(|(tid, _)| **tid);
-        let head = self.complete.then(|| format!("{COMPLETE}\n"));
-        let lines = all.into_iter().flat_map(|(tid, thread)| {
-            let names = thread.names.iter();
-            names.map(move |(from_ns, name)| format!("{tid} {from_ns} {}\n", name.replace(['\n', '\r'], "?")))
-        });
-        head.into_iter().chain(lines).collect()
+        let mut lines = Vec::new();
+        if self.complete {
+            lines.extend_from_slice(COMPLETE);
+            lines.push(b'\n');
+        }
+        for (tid, thread) in all {
+            for (from_ns, name) in &thread.names {
+                lines.extend_from_slice(format!("{tid} {from_ns} ").as_bytes());
+                name.write_line(&mut lines);
+            }
+        }
+        lines
     }
 
-    /// Parses the text of `to_text`.
-    pub fn parse(text: &str) -> Result<Self> {
+    /// Parses what `to_lines` wrote.
+    pub fn parse(lines: &[u8]) -> Result<Self> {
         let mut all = Self::default();
-        for line in text.lines() {
+        for line in name::lines(lines) {
             if line == COMPLETE {
                 all.complete = true;
                 continue;
             }
             let read = || {
-                let (tid, rest) = line.split_once(' ')?;
-                let (from_ns, name) = rest.split_once(' ')?;
-                Some((tid.parse().ok()?, from_ns.parse().ok()?, name.to_owned()))
+                let (tid, rest) = name::number(line)?;
+                let (from_ns, name) = name::number(rest)?;
+                Some((u32::try_from(tid).ok()?, from_ns, name))
             };
             let Some((tid, from_ns, name)) = read() else {
                 return Err(Error::Side {
                     what: "the trace's changes of names".into(),
-                    why: format!("{line:?} is not a number, a time and a name"),
+                    why: format!(
+                        "{:?} is not a number, a time and a name",
+                        String::from_utf8_lossy(line)
+                    ),
                 });
             };
             let thread: &mut Thread = all.threads.entry(tid).or_default();
-            thread.names.push((from_ns, name));
+            thread.names.push((from_ns, name.into()));
         }
         for thread in all.threads.values_mut() {
             thread.names.sort_by_key(|(from_ns, _)| *from_ns);
@@ -161,13 +170,13 @@ mod tests {
         all.note(8, b"w", 10, false);
         all.note(8, b"ls", 25, true);
         let all = all.kept();
-        let read = Changes::parse(&all.to_text()).unwrap();
+        let read = Changes::parse(&all.to_lines()).unwrap();
         for all in [all, read] {
-            let names = [0, 19, 20, 35, 39, 40, 95].map(|time_ns| all.name_at(7, time_ns).unwrap());
+            let names = [0, 19, 20, 35, 39, 40, 95].map(|time_ns| all.name_at(7, time_ns).unwrap().text());
             assert_eq!(names, ["w", "w", "true", "true", "true", "sh", "sh"]);
             assert_eq!(all.name_at(8, 30), None);
         }
-        assert!(Changes::parse("7 w\n").is_err());
+        assert!(Changes::parse(b"7 w\n").is_err());
     }
 
     #[test]
@@ -176,13 +185,13 @@ mod tests {
         all.note(7, b"sh", 10, false);
         assert!(!all.is_complete());
         for (time_ns, name) in [(25, "cat"), (0, "sh"), (30, "cat")] {
-            all.tell(7, name, time_ns);
+            all.tell(7, &name.into(), time_ns);
         }
-        all.tell(0, "swapper", 0);
-        let read = Changes::parse(&all.to_text()).unwrap();
+        all.tell(0, &"swapper".into(), 0);
+        let read = Changes::parse(&all.to_lines()).unwrap();
         assert!(read.is_complete());
         assert_eq!(
-            [0, 24, 25].map(|time_ns| read.name_at(7, time_ns).unwrap()),
+            [0, 24, 25].map(|time_ns| read.name_at(7, time_ns).unwrap().text()),
             ["sh", "sh", "cat"]
         );
         assert_eq!(read.name_at(0, 1), None);
@@ -193,16 +202,16 @@ mod tests {
         let mut all = Changes::default();
         // Born as `sh`; what it executed was not recorded.
         all.note(7, b"sh", 10, false);
-        all.note_last(7, "cat");
+        all.note_last(7, &"cat".into());
         // Its execution was recorded, what it called itself later was not.
         all.note(8, b"sh", 10, false);
         all.note(8, b"java", 20, true);
-        all.note_last(8, "main");
+        all.note_last(8, &"main".into());
         // No record names it.
-        all.note_last(9, "ls");
+        all.note_last(9, &"ls".into());
         let all = all.kept();
         assert_eq!(
-            [9, 10, 30].map(|at| all.name_at(7, at)),
+            [9, 10, 30].map(|at| all.name_at(7, at).map(Name::text)),
             [Some("sh"), Some("cat"), Some("cat")]
         );
         assert_eq!([8, 9].map(|tid| all.name_at(tid, 30)), [None, None]);

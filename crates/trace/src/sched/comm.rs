@@ -1,5 +1,6 @@
 //! A task as the scheduler's events name it: its number, its process and its name.
 
+use crate::print::shown_bytes;
 use crate::value::Value;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
@@ -31,8 +32,17 @@ impl Comm {
 
     /// The name as text; bytes that are not UTF-8 are replaced.
     pub fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.bytes())
+    }
+
+    /// The name as lines for people show it.
+    pub fn shown(&self) -> Cow<'_, str> {
+        shown_bytes(self.bytes())
+    }
+
+    fn bytes(&self) -> &[u8] {
         let end = self.0.iter().position(|byte| *byte == 0);
-        String::from_utf8_lossy(&self.0[..end.unwrap_or(self.0.len())])
+        &self.0[..end.unwrap_or(self.0.len())]
     }
 }
 
@@ -55,12 +65,12 @@ impl Who {
 
     /// `comm:tid`, as `perf sched latency` and `map` name tasks.
     pub fn short(&self) -> String {
-        format!("{}:{}", self.comm.text(), self.tid)
+        format!("{}:{}", self.comm.shown(), self.tid)
     }
 
     /// `comm[tid]`, `comm[tid/pid]` of a thread that does not lead its process, as `perf sched timehist` names tasks; the idle tasks have no number.
     pub fn long(&self) -> String {
-        let comm = self.comm.text();
+        let comm = self.comm.shown();
         match (self.tid, self.pid) {
             (0, _) => comm.into_owned(),
             (tid, pid) if tid == pid => format!("{comm}[{tid}]"),

@@ -265,7 +265,7 @@ impl Scheduler {
         let task = self.tasks.get(&tid).copied().unwrap_or_default();
         let pid = if task.pid == 0 { tid } else { task.pid };
         let comm = match task.comm == Comm::default() {
-            true => Comm::new(self.names.name(tid, pid).unwrap_or("<...>").as_bytes()),
+            true => Comm::new(self.names.name_bytes(tid, pid).unwrap_or(b"<...>")),
             false => task.comm,
         };
         Who { tid, pid, comm }

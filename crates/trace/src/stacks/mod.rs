@@ -90,8 +90,10 @@ impl Stacks {
     }
 
     fn command(&mut self, record: &Record<'_>) -> u32 {
-        let name = self.processes.name(record.tid, record.pid).unwrap_or("<...>");
-        let frame = self.tree.frame(Frame::command(name));
+        let name = self.processes.shown_name(record.tid, record.pid);
+        let frame = self
+            .tree
+            .frame(Frame::command(name.as_deref().unwrap_or("<...>")));
         self.tree.child(tree::ROOT, frame)
     }
 

@@ -101,7 +101,7 @@ proptest! {
     fn any_text_as_metadata(text in "(\\PC|[{}\\[\\]:=;.\"\\\\]|struct |event |enum |[0-9])*") {
         _ = parse(&text);
         _ = Symbols::parse(&text);
-        _ = Processes::parse(&text);
+        _ = Processes::parse(text.as_bytes());
         _ = Summary::parse(&text);
     }
 }

@@ -322,3 +322,37 @@ fn integers_are_exact_numbers_in_every_json() {
         }
     }
 }
+
+/// A thread may have any bytes as its name: they are kept by the file, spelled out in lines, and valid in JSON.
+#[test]
+fn names_that_are_not_utf8() {
+    const NAME: &[u8] = b"na\xffme\xc3";
+    let event = sample::class(
+        1,
+        "tracepoint",
+        "a:b",
+        vec![("n", sample::integer(1, false, Base::Decimal))],
+    );
+    let bytes = record(&event, 0, 4, 5, &[Cell::U(7)]);
+    let mut processes = Processes::default();
+    processes.insert(5, NAME);
+    let processes = Processes::parse(&processes.to_lines()).unwrap();
+    assert_eq!(processes.name_bytes(5, 4), Some(NAME));
+    assert_eq!(processes.name(5, 4), Some(r"na\xffme\xc3"));
+    for (name, wanted) in [
+        ("text", r"na\xffme\xc3-5"),
+        ("tracefs", r"na\xffme\xc3-5"),
+        ("perf-script", r"na\xffme\xc3 "),
+        ("csv", r",4,5,na\xffme\xc3,"),
+        ("json", "\"comm\":\"na\u{fffd}me\u{fffd}\""),
+    ] {
+        let mut export = (format(name).unwrap().new)(Style::default(), Symbols::default(), processes.clone());
+        let mut out = Vec::new();
+        export.begin(&[&event], &mut out);
+        let table = EventTable::new([event.clone()]);
+        export.record(&table.record(&bytes, 2, 3).unwrap(), &mut out);
+        export.finish(&mut out);
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.contains(wanted), "{name}: {out}");
+    }
+}

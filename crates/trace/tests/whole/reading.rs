@@ -398,16 +398,16 @@ fn the_kernel_addresses_of_a_trace_can_be_collected() {
 
 #[test]
 fn names_of_processes_survive_their_file() {
-    let names = Processes::parse("1 init\n42 a b\n").unwrap();
+    let names = Processes::parse(b"1 init\n42 a b\n").unwrap();
     assert_eq!(
         (names.name(42, 42), names.name(43, 42), names.name(7, 7)),
         (Some("a b"), Some("a b"), None)
     );
     assert_eq!(
-        (names.name(0, 0), names.to_text().as_str()),
-        (Some("<idle>"), "1 init\n42 a b\n")
+        (names.name(0, 0), names.to_lines().as_slice()),
+        (Some("<idle>"), &b"1 init\n42 a b\n"[..])
     );
-    let error = Processes::parse("init 1\n").unwrap_err().to_string();
+    let error = Processes::parse(b"init 1\n").unwrap_err().to_string();
     assert!(
         error.contains("names of processes") && error.contains("\"init 1\""),
         "{error}"

@@ -149,6 +149,7 @@ pub(super) const ORDERS: &[Order] = &[
         sources: "crates/trace/src/",
         rooms: &[
             "error",
+            "escape",
             "packet",
             "syscall",
             "event_kind",

@@ -10,7 +10,7 @@ use crate::output::columns::Column::{Left, Right};
 use crate::output::columns::Columns;
 use crate::output::json;
 use clap::{Args, ValueEnum};
-use kestrel_trace::print::{counted, shown};
+use kestrel_trace::print::counted;
 use kestrel_trace::sched::{By, Latencies, Latency, Sort};
 use serde::Serialize;
 use std::io::Write;
@@ -137,7 +137,7 @@ fn text(rows: &[Latency], by: ByOption) -> String {
     for row in rows {
         let name = match by {
             // Spelled as perf sched latency does, whose output scripts read.
-            ByOption::Comm if row.tasks > 1 => format!("{}:({})", shown(&row.who.comm.text()), row.tasks),
+            ByOption::Comm if row.tasks > 1 => format!("{}:({})", row.who.comm.shown(), row.tasks),
             _ => short(&row.who),
         };
         let max = |ns: u64| {

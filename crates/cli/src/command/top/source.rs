@@ -14,7 +14,7 @@ use kestrel::stat::{Cause, Causes};
 use kestrel::tail::Watch;
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{entries, json, text};
-use kestrel_trace::print::{counted, were};
+use kestrel_trace::print::{counted, shown_bytes, were};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -369,9 +369,10 @@ impl Watched {
         names.dedup_by_key(|(pid, _)| *pid);
         let kept = self.watch.thread_names()?;
         for (pid, tid) in names {
-            let name = kestrel::kernel::procfs::comm(host, pid).ok();
+            let name = kestrel::kernel::procfs::comm_bytes(host, pid).ok();
             let name = name.or_else(|| kept.name(pid)).or_else(|| kept.name(tid));
-            self.names.insert(pid, name.unwrap_or_default());
+            let name = shown_bytes(&name.unwrap_or_default()).into_owned();
+            self.names.insert(pid, name);
         }
         self.overwritten += self.watch.take_unseen().packets;
         let session = self.watch.name();

@@ -38,7 +38,7 @@ impl ThreadNameLookup {
         if let Some(name) = self.kept.name(record.tid) {
             processes.insert(record.tid, name);
         } else if processes.name(record.tid, record.pid).is_none()
-            && let Ok(name) = kestrel::kernel::procfs::comm(&self.host, record.tid)
+            && let Ok(name) = kestrel::kernel::procfs::comm_bytes(&self.host, record.tid)
         {
             processes.insert(record.tid, name);
         }

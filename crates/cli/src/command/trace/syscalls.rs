@@ -158,7 +158,7 @@ impl LiveCalls {
             self.calls.open(*pid, *number, name.as_str());
         }
         for call in waiting.calls.iter().filter(|call| still.calls.contains(call)) {
-            if let Ok(name) = procfs::comm(host, call.tid) {
+            if let Ok(name) = procfs::comm_bytes(host, call.tid) {
                 self.calls.processes_mut().insert(call.tid, name);
             }
             self.calls.in_progress(call, time_ns, &mut self.out);

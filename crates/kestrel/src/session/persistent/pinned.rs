@@ -295,7 +295,7 @@ pub struct ThreadNames(pub(in crate::session) Map);
 
 impl ThreadNames {
     /// The newest name of a thread, if it appeared or changed it since.
-    pub fn name(&self, tid: u32) -> Option<String> {
+    pub fn name(&self, tid: u32) -> Option<Vec<u8>> {
         thread_names::newest_name(&self.0, tid)
     }
 

@@ -286,7 +286,7 @@ impl Perfetto {
             true => 1 << 33 | u64::from(record.cpu),
             false => 1 << 32 | u64::from(record.tid),
         };
-        let named = self.names.new_of(record).map(str::to_owned);
+        let named = self.names.new_of(record).map(|name| name.text().to_owned());
         if self.tracks.insert(uuid) || named.is_some() {
             let thread = (!idle).then(|| ThreadDescriptor {
                 pid: Some(record.pid as i32),

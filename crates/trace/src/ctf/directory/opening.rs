@@ -57,7 +57,7 @@ pub fn open(path: &Path) -> Result<Trace> {
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => return Err(none()),
         folder => folder.map_err(failed)?,
     };
-    let text = match read(&folder, METADATA) {
+    let text = match read(&folder, METADATA).map(text_of) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(none()),
         read => read.map_err(failed)?,
     };
@@ -81,13 +81,14 @@ pub fn open(path: &Path) -> Result<Trace> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
         inner => Some(inner.map_err(Error::io("read", path.join(SIDE)))?),
     };
-    let side = |name: &str| match inner.as_ref().map(|inner| read(inner, name)) {
+    let side_bytes = |name: &str| match inner.as_ref().map(|inner| read(inner, name)) {
         None => Ok(None),
         Some(Err(e)) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Some(read) => read
             .map(Some)
             .map_err(Error::io("read", path.join(SIDE).join(name))),
     };
+    let side = |name: &str| side_bytes(name).map(|bytes| bytes.map(text_of));
     let mut remarks = Vec::new();
     let maps = side(KeptMaps::FILE).and_then(|text| text.map(|text| KeptMaps::parse(&text)).transpose());
     // The records are worth reading without the maps.
@@ -111,7 +112,8 @@ pub fn open(path: &Path) -> Result<Trace> {
         remarks.push(error.to_string());
         None
     });
-    let changes = side(Changes::FILE).and_then(|text| text.map(|text| Changes::parse(&text)).transpose());
+    let changes =
+        side_bytes(Changes::FILE).and_then(|lines| lines.map(|lines| Changes::parse(&lines)).transpose());
     let changes = changes.unwrap_or_else(|error| {
         remarks.push(error.to_string());
         None
@@ -147,8 +149,8 @@ pub fn open(path: &Path) -> Result<Trace> {
             .unwrap_or_default()
             .with_user(user.unwrap_or_default())
             .with_kept_names(names.unwrap_or_default()),
-        processes: side(Processes::FILE)?
-            .map(|text| Processes::parse(&text))
+        processes: side_bytes(Processes::FILE)?
+            .map(|lines| Processes::parse(&lines))
             .transpose()?
             .unwrap_or_default()
             .with_changes(changes.unwrap_or_default()),
@@ -156,7 +158,7 @@ pub fn open(path: &Path) -> Result<Trace> {
 }
 
 /// Reads an ordinary file of a trace. What else has its name, as a device or a pipe, may have no end.
-fn read(folder: &Folder, name: &str) -> io::Result<String> {
+fn read(folder: &Folder, name: &str) -> io::Result<Vec<u8>> {
     let file = folder.read(name)?;
     let mut bytes = Vec::new();
     file.take(LONGEST + 1).read_to_end(&mut bytes)?;
@@ -166,5 +168,9 @@ fn read(folder: &Folder, name: &str) -> io::Result<String> {
             LONGEST >> 20
         )));
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
+}
+
+fn text_of(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

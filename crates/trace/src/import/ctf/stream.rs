@@ -165,7 +165,7 @@ impl Stream {
             if tid != 0 {
                 tasks.insert(tid, pid);
                 if !self.thread.name.is_empty() {
-                    processes.insert(tid, String::from_utf8_lossy(&self.thread.name));
+                    processes.insert(tid, &self.thread.name[..]);
                 }
             }
         }

@@ -5,7 +5,7 @@ use super::features::Features;
 use super::records::{Record, Records, kind as stream};
 use super::samples::Ids;
 use crate::convert::perf_data::{about, kind};
-use crate::process::{Changes, Processes};
+use crate::process::{Changes, Name, Processes};
 use crate::tasks::Tasks;
 use crate::user_symbol::{Binary, Mapping, UserSymbols};
 use std::collections::{BTreeMap, HashMap};
@@ -180,7 +180,7 @@ impl Survey {
         let mut input = Input::new(body);
         let (pid, tid) = (input.u32()?, input.u32()?);
         self.tasks.insert(tid, pid);
-        let name = input.text()?;
+        let name = input.bytes_to_nul()?.into();
         if record.about & about::EXEC != 0 {
             self.user.close(pid, time_ns);
         }
@@ -188,7 +188,7 @@ impl Survey {
         Some(())
     }
 
-    fn rename(&mut self, tid: u32, name: String, time_ns: u64) {
+    fn rename(&mut self, tid: u32, name: Name, time_ns: u64) {
         if tid != 0 {
             self.renames.tell(tid, &name, time_ns);
             self.processes.insert(tid, name);
@@ -199,7 +199,7 @@ impl Survey {
         let mut input = Input::new(body);
         let (pid, parent, tid, parent_tid) = (input.u32()?, input.u32()?, input.u32()?, input.u32()?);
         self.tasks.insert(tid, pid);
-        if let Some(name) = self.processes.name(parent_tid, parent).map(str::to_owned)
+        if let Some(name) = self.processes.known(parent_tid, parent).cloned()
             && parent_tid != 0
         {
             self.rename(tid, name, time_ns);
@@ -355,7 +355,7 @@ mod tests {
         changes.put(record(kind::COMM, 0), &body(&[7, 7], b"tac\0"), 0);
         survey.apply(&mut changes);
         assert_eq!(survey.processes.name(7, 7), Some("tac"));
-        let names = survey.renames.to_text();
-        assert_eq!(names, "0 0 complete\n1 0 sh\n7 40 sh\n7 50 cat\n7 51 tac\n");
+        let names = survey.renames.to_lines();
+        assert_eq!(names, b"0 0 complete\n1 0 sh\n7 40 sh\n7 50 cat\n7 51 tac\n");
     }
 }

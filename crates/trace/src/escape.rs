@@ -63,6 +63,17 @@ pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Untrusted bytes as they may be shown, as text.
+pub fn shown_bytes(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return shown(text);
+    }
+    let mut out = Vec::new();
+    escape(bytes, &mut out);
+    // Escapes of bytes are text.
+    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
+}
+
 /// An untrusted text as it may be shown.
 pub fn shown(text: &str) -> Cow<'_, str> {
     let plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
