@@ -244,6 +244,23 @@ fn bpftrace_takes_a_command_or_a_process() {
     assert!(listed.out.contains("interval:ms:"), "{}", listed.out);
 }
 
+/// bpftrace's modes that run nothing: a program in the standard layout, and one that is compiled alone.
+#[test]
+fn modes_format_and_compile_a_program() {
+    let place = WorkFolder::new();
+    let program = "begin{print(1);}";
+    let formatted = place.run(&["run", "--mode", "format", "-e", program]).succeeds();
+    assert_eq!(formatted.out, "begin\n{\n  print(1);\n}\n");
+    needs_tracing!();
+    for program in [program, "test:a { print(1); }"] {
+        let compiled = place.run(&["run", "--mode", "codegen", "-e", program]).succeeds();
+        assert_eq!((compiled.out.as_str(), compiled.err.as_str()), ("", ""));
+    }
+    place
+        .run(&["run", "--mode", "codegen", "-e", "begin { print(x); }"])
+        .fails(2, &["Unknown identifier: 'x'"]);
+}
+
 /// A program lists what it attaches to: no events of its own, periods and counts left to the user, each line once.
 #[test]
 fn a_programs_events_are_listed_as_patterns_list_them() {

@@ -133,7 +133,11 @@ fn of_option(error: &clap::Error) -> Option<String> {
                     let quoted = quoted.join(", ");
                     format!("ERROR: Invalid output format \"{value}\"\nValid formats: {quoted}")
                 }
-                "--mode" => format!("ERROR: USAGE: --mode can only be {}.", quoted.join(" or ")),
+                "--mode" => {
+                    let (last, others) = quoted.split_last()?;
+                    let others = others.join(", ");
+                    format!("ERROR: USAGE: --mode can only be {others} or {last}.")
+                }
                 "--no-feature" => {
                     let values = values.join(",");
                     format!("ERROR: USAGE: --no-feature can only have values '{values}'.")
@@ -257,7 +261,7 @@ mod tests {
             ),
             (
                 "--mode foo",
-                "ERROR: USAGE: --mode can only be 'bench' or 'test'.",
+                "ERROR: USAGE: --mode can only be 'codegen', 'bench', 'test' or 'format'.",
             ),
             (
                 "--no-feature foo",

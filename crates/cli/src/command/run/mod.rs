@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.info {
         return info::run();
     }
-    if options.fmt {
+    if options.formats() {
         return formatted(options);
     }
     if let Some(trace) = &options.trace {
@@ -110,7 +110,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut program = read::program(options, held.as_ref().map(PausedCommand::pid))?;
     if options.list {
         program.config.max_probes = u64::MAX;
-    } else {
+    } else if !options.only_compiles() {
         modes::keep_events_of_mode(&mut program, options.mode())
             .map_err(|failure| verdict::not_attached(options, failure))?;
     }
@@ -127,6 +127,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     if options.verbose && !options.as_bpftrace || !options.debug.is_empty() {
         eprint!("{}", kestrel::plan::show(&plan, true)?);
+    }
+    if options.only_compiles() {
+        return kestrel::plan::show(&plan, true)
+            .map(|_| Exit::Done)
+            .map_err(Failure::from);
     }
     let live = options.live.view(held.is_some())?;
     let mut foreground = Foreground::new(None)?.with_target(&target, catalog.host());
@@ -213,8 +218,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     work.write()?;
     if let Some(mode) = options.mode() {
         let failed = match mode {
-            RunMode::Test => work.test()?,
             RunMode::Bench => work.bench()?,
+            _ => work.test()?,
         };
         work.poll(true)?;
         work.detach();

@@ -94,7 +94,7 @@ pub(crate) struct Options {
     /// Print what this kernel can do
     #[arg(long)]
     pub(super) info: bool,
-    /// Run the `bench:` probes repeatedly and print the time of one run, or run the `test:` probes and print which pass
+    /// Run the `bench:` probes repeatedly and print the time of one run, or run the `test:` probes and print which pass; compile the program only; print it in the standard layout
     #[arg(long = "mode", value_enum, value_name = "MODE")]
     pub(super) mode: Option<RunMode>,
     /// Same as --mode test
@@ -145,10 +145,14 @@ pub(super) enum OutputFormat {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum RunMode {
+    /// Compile the program and end
+    Codegen,
     /// Benchmarks
     Bench,
     /// Tests
     Test,
+    /// Same as --fmt
+    Format,
 }
 
 impl Options {
@@ -157,13 +161,25 @@ impl Options {
         self.no_feature.iter().any(|given| given == feature)
     }
 
-    /// Mode of the run, if it is not an ordinary one.
+    /// Mode of the run, if it is not an ordinary one: tests or benchmarks.
     pub(super) fn mode(&self) -> Option<RunMode> {
         match (self.test, self.bench) {
             (true, _) => Some(RunMode::Test),
             (false, true) => Some(RunMode::Bench),
-            (false, false) => self.mode,
+            (false, false) => self
+                .mode
+                .filter(|mode| matches!(mode, RunMode::Test | RunMode::Bench)),
         }
+    }
+
+    /// Whether the program is printed in the standard layout instead of being run.
+    pub(super) fn formats(&self) -> bool {
+        self.fmt || self.mode == Some(RunMode::Format)
+    }
+
+    /// Whether the program is compiled and not run.
+    pub(super) fn only_compiles(&self) -> bool {
+        self.mode == Some(RunMode::Codegen)
     }
 }
 
