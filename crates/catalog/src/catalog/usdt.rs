@@ -133,6 +133,13 @@ impl EventKind for Usdt {
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let (path, provider, name) = parse_pattern(spec)?;
+        let is_unnamed = path.is_empty() && catalog.script().is_some_and(|view| view.process.is_none());
+        if is_unnamed {
+            return Err(Error::wrong_shape(
+                spec,
+                "usdt:PATH:GROUP:NAME or, for the files of all processes, usdt:*:GROUP:NAME",
+            ));
+        }
         let path = all_files(path);
         let is_pattern = !Glob::new(path).is_plain();
         let mut all = Vec::new();
@@ -146,12 +153,10 @@ impl EventKind for Usdt {
             }
         }
         match all.is_empty() {
-            true => Err(Error::Object {
-                object: text_of(spec),
-                why: format!(
-                    "none of the {} files that are meant has such a USDT probe",
-                    files.len()
-                ),
+            true => Err(Error::NoSuchEvent {
+                what: format!("USDT probe in any of the {} files that are meant,", files.len()),
+                wanted: text_of(spec),
+                near: Vec::new(),
             }),
             false => Ok(all),
         }

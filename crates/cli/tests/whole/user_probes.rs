@@ -367,3 +367,48 @@ fn lists_have_the_functions_of_a_process() {
         place.run(&["run", "-l", "-e", script]).fails(2, &[why]);
     }
 }
+
+/// What a script's probe of a file, or clock, cannot be attached to is said as bpftrace says it, and left out where the script says so.
+#[test]
+fn probes_that_cannot_be_attached_are_told_as_bpftrace_tells() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let pid = std::process::id().to_string();
+    let run = |more: &[&str], event: &str| {
+        let program = format!("{event} {{ }}");
+        let mut words = vec!["run", "-e", &program];
+        words.extend_from_slice(more);
+        place.run(&words)
+    };
+    for (event, said) in [
+        (
+            "usdt::group:name",
+            "usdt probe must specify at least path or pid to probe.",
+        ),
+        (
+            "usdt:nosuchprogram:name",
+            "usdt target file 'nosuchprogram' does not exist or is not executable",
+        ),
+        (
+            "uprobe:nosuchprogram:name",
+            "uprobe target file 'nosuchprogram' does not exist or is not executable",
+        ),
+        ("usdt:/bin/true:group:name", "No matches for usdt /bin/true:name."),
+        (
+            "interval:hz:100001",
+            "Unable to attach probe: interval:hz:100001. If this is expected",
+        ),
+    ] {
+        run(&[], event).fails(2, &[said]);
+    }
+    run(&["-p", &pid], "usdt::nosuch:name").fails(2, &["Probe has no valid attach points."]);
+    let lenient = "config = { missing_probes = warn } begin { print(1); } interval:hz:100001, usdt:/bin/true:group:name";
+    let skipped = run(&[], lenient).succeeds();
+    for said in [
+        "Unable to attach probe: interval:hz:100001. Skipping.",
+        "No matches for usdt /bin/true:name. Skipping.",
+        "Attached 1 probe\n",
+    ] {
+        assert!(skipped.err.contains(said), "{said} in {}", skipped.err);
+    }
+}

@@ -58,16 +58,11 @@ const UNITS: &[&str] = &["s", "ms", "us", "ns", "hz"];
 pub(super) fn sentence(spec: &EventSpec, error: &Error) -> Option<String> {
     let (first, parts) = spec.parts.split_first()?;
     if let Error::Io { error, .. } = error {
-        let kind = find_kind(&first.text)?.name();
-        let file = parts.first().filter(|_| OF_FILES.contains(&kind))?;
-        let said = format!(
-            "{kind} target file '{}' does not exist or is not executable",
-            file.text
-        );
-        return (error.kind() == std::io::ErrorKind::NotFound).then_some(said);
+        return no_file(spec).filter(|_| error.kind() == std::io::ErrorKind::NotFound);
     }
     if let Error::Object { why, .. } = error {
-        return no_statement(spec, why);
+        let not_found = why.starts_with("no program of this name");
+        return no_statement(spec, why).or_else(|| no_file(spec).filter(|_| not_found));
     }
     let unknown = matches!(error, Error::NotYet { .. }) && find_kind(&first.text).is_none();
     if unknown {
@@ -90,10 +85,28 @@ pub(super) fn sentence(spec: &EventSpec, error: &Error) -> Option<String> {
             "signal" => format!("{} is not a supported signal", signal.text),
             other => format!("{other} is not a supported trigger"),
         }),
+        ("usdt", [path, ..]) if path.text.is_empty() => Some(
+            "usdt probe must specify at least path or pid to probe. To target all paths/pids set the path to '*'."
+                .to_owned(),
+        ),
         ("uretprobe" | "kretprobe", [.., place]) if place.offset.is_some() => {
             Some("Offset not allowed".to_owned())
         }
         _ => None,
+    })
+}
+
+/// That there is no such program or library.
+fn no_file(spec: &EventSpec) -> Option<String> {
+    let [kind, file, ..] = spec.parts.as_slice() else {
+        return None;
+    };
+    let kind = find_kind(&kind.text)?.name();
+    OF_FILES.contains(&kind).then(|| {
+        format!(
+            "{kind} target file '{}' does not exist or is not executable",
+            file.text
+        )
     })
 }
 
@@ -123,8 +136,8 @@ pub(super) fn no_instruction(spec: &EventSpec, why: &str) -> Option<String> {
     })
 }
 
-/// An event of a program's file as bpftrace shows it.
-pub(super) fn in_file(spec: &EventSpec) -> String {
+/// An event that is not attached as bpftrace shows it.
+pub(super) fn attached_name(spec: &EventSpec) -> String {
     let Some((place, before)) = spec.parts.split_last() else {
         return String::new();
     };
@@ -137,6 +150,15 @@ pub(super) fn in_file(spec: &EventSpec) -> String {
     }
     words.push(place_of_file(place));
     words.join(":")
+}
+
+/// Why the kernel does not let a clock tick so often: bpftrace finds out when it attaches.
+pub(super) fn ticks_too_often(error: &Error) -> Option<String> {
+    let Error::WrongShape { shape, .. } = error else {
+        return None;
+    };
+    let why = "the kernel's clock makes an event every";
+    Some(shape[shape.find(why)?..].to_owned())
 }
 
 /// A place in a program's file as bpftrace shows it: an address as a decimal number.
@@ -346,6 +368,10 @@ mod tests {
             ),
             ("self:signal:SIGFOO", "SIGFOO is not a supported signal"),
             ("uretprobe:/bin/a:f+1", "Offset not allowed"),
+            (
+                "usdt::a:b",
+                "usdt probe must specify at least path or pid to probe. To target all paths/pids set the path to '*'.",
+            ),
             ("nonsense", "Invalid probe type: nonsense"),
         ] {
             let (probe, _) = parse_events(event);
@@ -389,7 +415,7 @@ mod tests {
         }
         assert_eq!(said("kprobe:f+1", "Offset outside the bounds"), None);
         assert_eq!(said("uprobe:./a:f", "it is no program"), None);
-        let shown = |event: &str| in_file(&parse_events(event).0.events[0]);
+        let shown = |event: &str| attached_name(&parse_events(event).0.events[0]);
         assert_eq!(shown("u:./a:f+3"), "uprobe:./a:f+3");
         assert_eq!(shown("uprobe:./a:0x10"), "uprobe:./a:16");
     }

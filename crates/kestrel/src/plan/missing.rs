@@ -51,7 +51,11 @@ impl Planner<'_> {
         if let Error::Object { why, .. } = &error
             && let Some(said) = misnamed::no_instruction(spec, why)
         {
-            return self.no_instruction(spec, policy, said, why);
+            let near = why.split_once("; ").map(|(_, near)| near.to_owned());
+            return self.unattached(spec, policy, Some((said, near)), None);
+        }
+        if let Some(why) = misnamed::ticks_too_often(&error) {
+            return self.unattached(spec, policy, None, Some(why));
         }
         let unavailable = policy != MissingProbes::Error && is_unavailable(&error);
         if !is_missing(&error) && !unavailable {
@@ -65,7 +69,7 @@ impl Planner<'_> {
         let nothing = matches!(error, Error::NoSuchEvent { .. } | Error::NoFunction { .. });
         // Of what a pattern matches all may be barred from kprobes.
         let nothing = nothing || matches!(error, Error::NoPlace { .. }) && !is_name(spec);
-        if policy == MissingProbes::Error && nothing && (!is_name(spec) || is_of_cpp(spec)) {
+        if policy == MissingProbes::Error && nothing && (!is_name(spec) || is_of_many(spec)) {
             // A pattern may match nothing as long as its probe has other events.
             self.unmatched.push((spec.span, error.to_string()));
             return Ok(());
@@ -113,27 +117,29 @@ impl Planner<'_> {
         }
     }
 
-    /// Handles a place in a program's file where no instruction begins, of which bpftrace says no place in the script.
-    fn no_instruction(
+    /// Handles a probe of which bpftrace finds out when it attaches, so that it names no place in the script: what it says first, with a hint, and a hint of ours.
+    fn unattached(
         &mut self,
         spec: &EventSpec,
         policy: MissingProbes,
-        said: String,
-        why: &str,
+        first: Option<(String, Option<String>)>,
+        hint: Option<String>,
     ) -> Result<()> {
-        let near = why.split_once("; ").map(|(_, near)| near.to_owned());
-        let name = misnamed::in_file(spec);
-        let unattached = format!("Unable to attach probe: {name}.");
+        let unattached = format!("Unable to attach probe: {}.", misnamed::attached_name(spec));
         match policy {
             MissingProbes::Error => {
-                let hint = "If this is expected, set the 'missing_probes' config variable to 'warn'.";
-                let found = Diagnostic::error(Span::NOWHERE, said).maybe_hint(near);
-                let unattached = Diagnostic::error(Span::NOWHERE, format!("{unattached} {hint}"));
-                Err(self.refusal(vec![found.not_attachable(true), unattached]))
+                let last = "If this is expected, set the 'missing_probes' config variable to 'warn'.";
+                let last = Diagnostic::error(Span::NOWHERE, format!("{unattached} {last}")).maybe_hint(hint);
+                let first = first.map(|(said, near)| Diagnostic::error(Span::NOWHERE, said).maybe_hint(near));
+                let all = first.into_iter().chain([last]);
+                Err(self.refusal(all.map(|found| found.not_attachable(true)).collect()))
             }
             MissingProbes::Warn => {
-                self.warning(Diagnostic::warning(Span::NOWHERE, said).maybe_hint(near));
-                self.warn(Span::NOWHERE, format!("{unattached} Skipping."));
+                if let Some((said, near)) = first {
+                    self.warning(Diagnostic::warning(Span::NOWHERE, said).maybe_hint(near));
+                }
+                let skipped = Diagnostic::warning(Span::NOWHERE, format!("{unattached} Skipping."));
+                self.warning(skipped.maybe_hint(hint));
                 Ok(())
             }
             MissingProbes::Ignore => Ok(()),
@@ -158,6 +164,7 @@ impl Planner<'_> {
             let why = match error {
                 Error::WrongShape { shape, .. } => Some(format!("it should read {shape}")),
                 Error::Unsupported { why, .. } => Some(why),
+                Error::Object { why, .. } if why.starts_with("no program of this name") => Some(why),
                 Error::Object { why, .. } => why.split_once("; ").map(|(_, near)| near.to_owned()),
                 other => Some(other.to_string()),
             };
@@ -316,9 +323,13 @@ impl Planner<'_> {
     }
 }
 
-/// Whether a specification names functions of C++, of which there may be any number: `uprobe:FILE:cpp:NAME`.
-fn is_of_cpp(spec: &EventSpec) -> bool {
-    matches!(spec.parts.as_slice(), [_, _, word, _] if word.text == "cpp")
+/// Whether a specification without a pattern may mean any number of events: functions of C++ (`uprobe:FILE:cpp:NAME`), probes of all that a process runs (`usdt::NAME`).
+fn is_of_many(spec: &EventSpec) -> bool {
+    match spec.parts.as_slice() {
+        [_, _, word, _] if word.text == "cpp" => true,
+        [_, path, _, ..] => path.text.is_empty(),
+        _ => false,
+    }
 }
 
 /// Whether a function of the kernel is there and the offset behind it is what is wrong.
@@ -335,6 +346,8 @@ fn is_inside_instruction(spec: &EventSpec, error: &Error) -> bool {
 fn is_missing(error: &Error) -> bool {
     match error {
         Error::NoSuchEvent { .. } | Error::NoFunction { .. } | Error::NoPlace { .. } => true,
+        // A file without any has not the one that is named.
+        Error::Object { why, .. } => why.starts_with("it has no USDT probes"),
         Error::Kernel(Kernel::System { errno, .. }) => *errno == Errno::ENOENT,
         Error::Trace(kestrel_trace::Error::Io { source, .. }) => source.kind() == ErrorKind::NotFound,
         _ => false,
