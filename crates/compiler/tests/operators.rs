@@ -95,3 +95,41 @@ fn signs_and_complements_of_narrow_numbers_have_their_width() {
         );
     }
 }
+
+/// Values are those that bpftrace 0.27 gives: numbers of the text are divided with their signs, all others as whole words without one, and only the type of
+/// the quotient says whether it is shown with a sign.
+#[test]
+fn scripts_divide_words_without_a_sign() {
+    for (program, held) in [
+        ("@ = (-7 / 2, -7 % 2, 7 / -2, (1 - 11) / 3)", "(-3, -1, -3, -3)"),
+        (
+            "$x = -7; @ = ($x / 2, $x % 2, $x / -2)",
+            "(9223372036854775804, 1, 0)",
+        ),
+        ("$y = 7; $z = -2; @ = ($y / $z, $y % $z)", "(0, 7)"),
+        (
+            "$x = (int32)-7; $y = (int8)-7; @ = ($x / $y, $x / (int64)2)",
+            "(1, 9223372036854775804)",
+        ),
+        (
+            "$x = -7; $u = (uint32)2; @ = ($x / $u, $u / $x)",
+            "(9223372036854775804, 0)",
+        ),
+        (
+            "@ = ((int32)-10 / 3, -1 / (int64)arg1)",
+            "(6148914691236517202, 9223372036854775807)",
+        ),
+        (
+            "$x = (int64)-9223372036854775807 - 1; @ = ($x % -1, $x / -1)",
+            "(-9223372036854775808, 0)",
+        ),
+        ("$x = -9; $x /= 2; @ = (int8)$x", "-5"),
+        (
+            "$x = -8; @ = ($x / 2 > 0, $x / 2 == -4, -($x / 2))",
+            "(true, false, -9223372036854775804)",
+        ),
+    ] {
+        let program = format!("{{ {program} }}");
+        assert_eq!(once(&program), format!("@: {held}\n"), "{program}");
+    }
+}

@@ -132,3 +132,31 @@ fn a_cast_of_a_negative_number_to_its_type_is_unnecessary() {
         assert_eq!(warnings(body), [], "{body}");
     }
 }
+
+/// As bpftrace 0.27: a quotient is warned of where a side may be negative, unless both are of one type.
+#[test]
+fn signed_divisions() {
+    let message = |op: &str| {
+        format!(
+            "signed operands for '{op}' can lead to undefined behavior (cast to unsigned to silence warning)"
+        )
+    };
+    for (body, op, place) in [
+        ("$x = (int64)pid; print($x / 3)", "/", "$x / 3"),
+        ("$x = 7; print($x % 200)", "%", "$x % 200"),
+        ("$x = 7; $y = (uint8)3; print($x / $y)", "/", "$x / $y"),
+        ("$x = pid; print(-1 / $x)", "/", "-1 / $x"),
+    ] {
+        assert_eq!(warnings(body), [(message(op), place.to_owned())], "{body}");
+    }
+    for body in [
+        "$x = 7; print($x / 127)",
+        "$x = (int64)pid; $y = (int64)tid; print($x / $y)",
+        "print(nsecs / 1000)",
+        "print((uint64)3 / 1000)",
+        "print(-1000000 / 3)",
+        "print((pid == 5) / 2)",
+    ] {
+        assert_eq!(warnings(body), [], "{body}");
+    }
+}

@@ -1,7 +1,9 @@
-//! Integers that a variable or a map holds as another type: what their own type has and that one lacks is lost.
+//! Integers that are taken as another type, by a variable, a map or a division: what their own type has and that one lacks is lost.
 
 use super::checker::Checker;
-use super::tree::{Expr, Show, Type};
+use super::tree::{BinaryOp, Expr, Show, Type};
+use super::value::is_natural;
+use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
 
 impl Checker<'_> {
@@ -30,6 +32,39 @@ impl Checker<'_> {
         let hint =
             format!("a number that does not fit becomes another one; where that is meant, write ({to})…");
         self.report(Diagnostic::warning(value.span, message).hint(hint));
+    }
+
+    /// Warns of a division of integers of which one may be negative: scripts divide words without a sign, so that the quotient is another than in C. As in
+    /// bpftrace two of one type are not warned of, nor is a number of the text that fits the other.
+    pub(super) fn warn_of_signed_division(&mut self, op: BinaryOp, left: &Expr, right: &Expr, span: Span) {
+        let signed = |side: &Expr| side.ty.is_signed() && !is_natural(side);
+        let has_sign = signed(left) || signed(right);
+        if !self.globals.infers_types || !has_sign || own_size(left) == own_size(right) {
+            return;
+        }
+        // The words that scripts' tests know.
+        let message = format!(
+            "signed operands for '{}' can lead to undefined behavior (cast to unsigned to silence warning)",
+            op.word()
+        );
+        let hint = "both sides are divided as uint64: a negative one is a large number";
+        self.report(Diagnostic::warning(span, message).hint(hint));
+    }
+}
+
+/// Bytes of an integer with a sign: of a number of the text those that it needs. `None` for others.
+fn own_size(value: &Expr) -> Option<u8> {
+    match (value.constant().filter(|_| is_natural(value)), &value.ty) {
+        (Some(known), _) => [1, 2, 4, 8]
+            .into_iter()
+            .find(|size| known >> (u32::from(*size) * 8 - 1) == 0),
+        (
+            None,
+            Type::Integer {
+                size, signed: true, ..
+            },
+        ) => Some(*size),
+        _ => None,
     }
 }
 

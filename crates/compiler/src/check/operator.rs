@@ -129,14 +129,12 @@ impl Checker<'_> {
         if let (Some(l), Some(r)) = (literal_value(&left), literal_value(&right)) {
             return self.folded(op, l, r, span);
         }
-        if matches!(op, BinaryOp::Divide | BinaryOp::Modulo)
-            && right.constant().is_none()
-            && self.globals.infers_types
-        {
-            return Ok(self.guarded_division(op, left, right, span));
-        }
         if matches!(op, BinaryOp::Divide | BinaryOp::Modulo) {
-            return Ok(Self::divided(op, left, right, span));
+            self.warn_of_signed_division(op, &left, &right, span);
+            return Ok(match right.constant().is_none() && self.globals.infers_types {
+                true => self.guarded_division(op, left, right, span),
+                false => self.divided(op, left, right, span),
+            });
         }
         let ty = Self::result_type(op, &left, &right);
         if op == BinaryOp::ShiftRight {
@@ -147,10 +145,11 @@ impl Checker<'_> {
         Ok(operation(op, ty, left, right, span))
     }
 
-    /// A division: unsigned where either side is a whole word without a sign, as in C; its type is that of the other operators.
-    fn divided(op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
+    /// A division: unsigned where either side is a whole word without a sign, as in C, and in scripts always, as in bpftrace; its type is that of the other
+    /// operators.
+    fn divided(&self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
         let ty = Self::result_type(op, &left, &right);
-        let by = match left.ty == Type::U64 || right.ty == Type::U64 {
+        let by = match self.globals.infers_types || left.ty == Type::U64 || right.ty == Type::U64 {
             true => Type::U64,
             false => ty.clone(),
         };
@@ -169,7 +168,7 @@ impl Checker<'_> {
         let zero = constant(0, right.ty.clone(), span);
         let kind = ExprKind::Ternary {
             condition: Box::new(comparison(CompareOp::NotEqual, false, right.clone(), zero, span)),
-            then: Some(Box::new(Self::divided(op, left, right, span))),
+            then: Some(Box::new(self.divided(op, left, right, span))),
             otherwise: Box::new(Expr::new(ExprKind::DividedByZero, ty.clone(), span)),
         };
         let value = Box::new(Expr::new(kind, ty.clone(), span));

@@ -226,14 +226,14 @@ impl Live {
 }
 
 /// Most pages that are kept while a handler runs: 256 MiB. Behind them its ring fills, and what it loses then is counted.
-const MOST_PAGES: usize = 1 << 16;
+const MAX_PAGES: usize = 1 << 16;
 /// Time between two looks at the rings, in which no handler fills one.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
 
 /// Pages with records that come to the rings until a handler has returned.
 fn take_pages(buffers: &[Buffer], cursors: &mut [(usize, Cursor)], has_returned: &AtomicBool) -> Vec<Taken> {
     let mut pages = Vec::new();
-    while !has_returned.load(Ordering::Acquire) && pages.len() < MOST_PAGES {
+    while !has_returned.load(Ordering::Acquire) && pages.len() < MAX_PAGES {
         let before = pages.len();
         for (place, cursor) in &mut *cursors {
             let Some(buffer) = buffers.get(*place) else {
@@ -241,7 +241,7 @@ fn take_pages(buffers: &[Buffer], cursors: &mut [(usize, Cursor)], has_returned:
             };
             let mut keep = |view: View<'_>| {
                 pages.push(Taken::from(view));
-                Ok(match pages.len() < MOST_PAGES {
+                Ok(match pages.len() < MAX_PAGES {
                     true => ControlFlow::Continue(()),
                     false => ControlFlow::Break(()),
                 })

@@ -24,10 +24,10 @@ pub(crate) static ARG: Builtin = Builtin {
             .and_then(|digits| digits.parse::<usize>().ok());
         if let Some(source) = number.and_then(|n| context.arguments.get(n)) {
             beyond(checker, usage.name, number.unwrap_or_default(), usage.span);
-            // The note of a USDT probe says of each argument whether it is signed.
+            // The note of a USDT probe says of each argument whether it is signed. In scripts all are, as in bpftrace.
             let field = context.fields.iter().find(|field| field.name == usage.name);
-            let signed =
-                field.is_some_and(|field| matches!(field.ty, ValueType::Integer { signed: true, .. }));
+            let signed = checker.globals.infers_types && event_is_usdt(&context.name)
+                || field.is_some_and(|field| matches!(field.ty, ValueType::Integer { signed: true, .. }));
             let word = EventField {
                 name: usage.name.to_owned(),
                 ty: ValueType::Integer {
@@ -45,11 +45,11 @@ pub(crate) static ARG: Builtin = Builtin {
             };
         }
         let event = &context.name;
-        if checker.globals.infers_types && event.starts_with("usdt:") {
+        if checker.globals.infers_types && event_is_usdt(event) {
             // Probes of one name may have other arguments at another place, or in another build of the program.
             let message = format!("{event} has no {}: it is 0", usage.name);
             checker.report(Diagnostic::warning(usage.span, message));
-            return Ok(constant(0, Type::U64, usage.span));
+            return Ok(constant(0, Type::I64, usage.span));
         }
         let (message, hint) = match count {
             0 => {
@@ -80,6 +80,10 @@ pub(crate) static ARG: Builtin = Builtin {
     }),
 };
 
+fn event_is_usdt(name: &str) -> bool {
+    name.starts_with("usdt:")
+}
+
 /// Warns of an argument behind the last parameter of a function whose parameters are known.
 fn beyond(checker: &mut Checker<'_>, name: &str, number: usize, span: Span) {
     let context = checker.context;
@@ -108,8 +112,9 @@ fn beyond(checker: &mut Checker<'_>, name: &str, number: usize, span: Span) {
 mod tests {
     use crate::check::check;
     use crate::check::globals::Globals;
-    use crate::context::{Context, ProgramKind, Source};
+    use crate::context::{Context, EventField, ProgramKind, Source, ValueType};
     use crate::lang::parse_events;
+    use kestrel_trace::layout::Base;
 
     #[test]
     fn arguments_behind_the_last_parameter_are_warned_about() {
@@ -145,6 +150,40 @@ mod tests {
                 words.starts_with(expected) && words.is_empty() == expected.is_empty(),
                 "{text}: {words}"
             );
+        }
+    }
+
+    /// What the note says of `args.arg0` is not what `arg0` is: a division of it is warned of where it has a sign.
+    #[test]
+    fn arguments_of_usdt_probes_are_signed_whatever_their_notes_say() {
+        let field = EventField {
+            name: "arg0".to_owned(),
+            ty: ValueType::Integer {
+                size: 8,
+                signed: false,
+                base: Base::Decimal,
+            },
+            source: Source::Register { offset: 0 },
+            recorded: true,
+        };
+        for (event, signed) in [("usdt:f:a:b", true), ("uprobe:f:g", false)] {
+            let context = Context {
+                fields: vec![field.clone()],
+                arguments: vec![Source::Expression("args.arg0".to_owned())],
+                ..Context::new(event, ProgramKind::Kprobe)
+            };
+            let (probe, found) = parse_events(&format!("{event} {{ print(arg0 / 1000); }}"));
+            assert!(found.is_empty(), "{found:?}");
+            let mut globals = Globals {
+                infers_types: true,
+                ..Globals::default()
+            };
+            let (checked, found) = check(&probe, &context, true, &mut globals);
+            assert!(checked.is_some(), "{found:?}");
+            let warned = found
+                .iter()
+                .any(|found| found.message.starts_with("signed operands"));
+            assert_eq!(warned, signed, "{event}: {found:?}");
         }
     }
 }
