@@ -121,6 +121,40 @@ fn a_text_in_quotes_has_a_nul() {
     );
 }
 
+/// `sizeof` and `strcap` say the same of a string wherever it is, its NUL in the longest that there may be (40 bytes here); sizes of others are those that bpftrace 0.27 says.
+#[test]
+fn sizes_are_bpftraces() {
+    for (program, held) in [
+        (
+            "$s = str(arg0); @s = str(arg0); @ = (sizeof(str(arg0)), strcap(str(arg0)), sizeof($s), strcap($s), strcap(@s))",
+            "(40, 40, 40, 40, 40)",
+        ),
+        (
+            "$s = str(arg0, 5); @s = str(arg0, 5); @ = (sizeof(str(arg0, 5)), strcap(str(arg0, 5)), sizeof($s), strcap($s), strcap(@s))",
+            "(5, 5, 5, 5, 5)",
+        ),
+        (
+            "@s = \"abcd\"; @ = (sizeof(@s), strcap(@s), strcap(\"abcd\"))",
+            "(5, 5, 5)",
+        ),
+        (
+            "@ = (sizeof(kstack), sizeof(kstack(3)), sizeof(ustack), sizeof(ustack(3)))",
+            "(1024, 32, 1032, 40)",
+        ),
+        (
+            "@ = (sizeof(ntop(1)), sizeof(strftime(\"%H\", nsecs)), sizeof(strerror(arg1)))",
+            "(24, 16, 64)",
+        ),
+        (
+            "$b = buf(\"abc\", 3); @ = (sizeof(buf(\"ab\", 2)), sizeof($b))",
+            "(6, 7)",
+        ),
+    ] {
+        let program = format!("{{ {program} }}");
+        assert_eq!(once(&program, &[""]), format!("@: {held}\n"), "{program}");
+    }
+}
+
 #[test]
 fn the_size_of_a_map_is_that_of_its_values() {
     assert_eq!(once("{ @a = (uint8)1; @ = sizeof(@a) }", &[""]), "@: 1\n");

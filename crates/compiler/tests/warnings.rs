@@ -153,6 +153,7 @@ fn signed_divisions() {
         "$x = 7; print($x / 127)",
         "$x = (int64)pid; $y = (int64)tid; print($x / $y)",
         "print(nsecs / 1000)",
+        "@s = nsecs; print((nsecs - @s) / 1000)",
         "print((uint64)3 / 1000)",
         "print(-1000000 / 3)",
         "print((pid == 5) / 2)",

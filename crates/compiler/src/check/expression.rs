@@ -2,7 +2,6 @@
 
 use super::checker::{Checked, Checker, Reported};
 use super::compare;
-use super::shape::{NAME, is_named_number};
 use super::tree::{Expr, ExprKind, Show, Type};
 use super::value::{constant, literal, string_constant, there_are, widened};
 use crate::builtin;
@@ -365,12 +364,7 @@ impl Checker<'_> {
             SizeofOperand::Type(ty) => self.written_type(ty)?,
             SizeofOperand::Expr(value) => self.type_of(value)?,
         };
-        // Among other strings such a name is one.
-        let size = match self.globals.infers_types && is_named_number(&ty) {
-            true => Some(NAME),
-            false => self.size_of(&ty),
-        };
-        let size = size.ok_or_else(|| {
+        let size = self.size_by_name(&ty).ok_or_else(|| {
             let message = format!("the size of {} is not known", self.describe(&ty));
             self.error(span, message)
         })?;
@@ -386,7 +380,7 @@ impl Checker<'_> {
     }
 
     /// The type of all that is stored in a map, as narrow as that is, where an expression is one.
-    pub(super) fn stored_in(&self, value: &ast::Expr) -> Option<Type> {
+    pub(crate) fn stored_in(&self, value: &ast::Expr) -> Option<Type> {
         match &value.kind {
             ast::ExprKind::Map { name, .. } => self.globals.shapes.stored_type(name).cloned(),
             _ => None,

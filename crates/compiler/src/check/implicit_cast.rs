@@ -1,7 +1,7 @@
 //! Integers that are taken as another type, by a variable, a map or a division: what their own type has and that one lacks is lost.
 
 use super::checker::Checker;
-use super::tree::{BinaryOp, Expr, Show, Type};
+use super::tree::{BinaryOp, Expr, ExprKind, Show, Type};
 use super::value::is_natural;
 use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
@@ -35,9 +35,9 @@ impl Checker<'_> {
     }
 
     /// Warns of a division of integers of which one may be negative: scripts divide words without a sign, so that the quotient is another than in C. As in
-    /// bpftrace two of one type are not warned of, nor is a number of the text that fits the other.
+    /// bpftrace two of one type are not warned of, nor is a number of the text that fits the other; `(nsecs - @start) / 1000` is left alone, too.
     pub(super) fn warn_of_signed_division(&mut self, op: BinaryOp, left: &Expr, right: &Expr, span: Span) {
-        let signed = |side: &Expr| side.ty.is_signed() && !is_natural(side);
+        let signed = |side: &Expr| side.ty.is_signed() && !is_natural(side) && !is_time_between(side);
         let has_sign = signed(left) || signed(right);
         if !self.globals.infers_types || !has_sign || own_size(left) == own_size(right) {
             return;
@@ -49,6 +49,19 @@ impl Checker<'_> {
         );
         let hint = "both sides are divided as uint64: a negative one is a large number";
         self.report(Diagnostic::warning(span, message).hint(hint));
+    }
+}
+
+/// Whether it is a difference of two numbers without a sign.
+fn is_time_between(value: &Expr) -> bool {
+    match &value.kind {
+        ExprKind::Binary {
+            op: BinaryOp::Subtract,
+            left,
+            right,
+            ..
+        } => !left.ty.is_signed() && !right.ty.is_signed(),
+        _ => false,
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) static STRCAP: Builtin = Builtin {
         let Some(text) = args.first() else {
             return Err(checker.error(usage.span, "a string is missing"));
         };
+        // A map has more room than the longest that is stored in it needs.
+        let stored = checker.stored_in(text).filter(Type::is_string);
         let (text, span) = (checker.expression(text)?, text.span);
         if let Some(bytes) = bytes_of_array(&text.ty) {
             return Ok(constant(bytes.into(), Type::I64, usage.span));
@@ -22,6 +24,10 @@ pub(crate) static STRCAP: Builtin = Builtin {
         let most = match &text.kind {
             // A text in quotes is kept with its NUL.
             ExprKind::ConstantBytes(known) => known.len() as u64 + u64::from(checker.globals.infers_types),
+            _ if checker.globals.infers_types => {
+                let size = checker.size_by_name(stored.as_ref().unwrap_or(&text.ty));
+                size.unwrap_or_default().into()
+            }
             _ => room(&text).into(),
         };
         Ok(constant(most, Type::I64, usage.span))

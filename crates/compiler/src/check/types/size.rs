@@ -1,10 +1,10 @@
 //! Sizes and alignment of values in memory, as C lays them out.
 
 use crate::check::checker::Checker;
-use crate::check::shape::alignment;
+use crate::check::shape::{NAME, alignment, is_named_number};
 use crate::check::tree::Type;
 use kestrel_bpf::btf::TypeId;
-use kestrel_trace::layout::{COPIED_WORDS, FieldType};
+use kestrel_trace::layout::{COPIED_WORDS, FieldType, HeldStack, Named, Space};
 
 impl<'a> Checker<'a> {
     /// Bytes that a value of the type takes in memory.
@@ -23,6 +23,30 @@ impl<'a> Checker<'a> {
             Type::Struct(id, _) => u32::try_from(self.btf()?.size_of(*id)?).ok(),
             Type::Stack { max, .. } => max.checked_mul(8),
             Type::StackCopy { max, .. } => max.unwrap_or_default().checked_add(COPIED_WORDS * 8),
+        }
+    }
+
+    /// What `sizeof` says of a value: in scripts as of bpftrace's own types, whose strings have their NUL in the longest that there may be, and whose
+    /// stacks, buffers and values with a name lie otherwise.
+    pub(crate) fn size_by_name(&self, ty: &Type) -> Option<u32> {
+        let own = self.size_of(ty);
+        if !self.globals.infers_types {
+            return own;
+        }
+        match ty {
+            // Among other strings such a name is one.
+            ty if is_named_number(ty) => Some(NAME),
+            Type::CharArray { size } if *size == self.longest() + 1 => Some(self.longest()),
+            Type::String { max } => Some((max + 1).min(self.longest())),
+            Type::Buffer { max } | Type::Memory { max } => max.checked_add(4),
+            Type::Named(Named::Inet) => Some(24),
+            Type::Named(Named::Date { .. } | Named::Cgroup { .. }) => Some(16),
+            // The number of frames, and of a process's stack whose it is.
+            Type::HeldStack(HeldStack { space, max, .. }) | Type::Stack { space, max, .. } => {
+                let head = if *space == Space::User { 16 } else { 8 };
+                max.checked_mul(8)?.checked_add(head)
+            }
+            _ => own,
         }
     }
 
