@@ -15,6 +15,8 @@ pub enum Printed {
     Hexadecimal,
     /// `052`
     Octal,
+    /// `254,0`: the number of a device as the kernel has it, its major number above 20 bits of the minor one.
+    Device,
     /// An address: eight bytes, shown by `%p` and its kin.
     Address,
     /// By names: one for each value, or one for each bit.
@@ -38,6 +40,7 @@ impl Format {
         }
         match printed_as(self, &field.name) {
             Some(spec) if field.size == 8 && spec.starts_with('p') => Printed::Address,
+            Some(_) if field.size == 4 && is_device(self, &field.name) => Printed::Device,
             _ => self.base(field),
         }
     }
@@ -60,6 +63,23 @@ fn printed_as(format: &Format, field: &str) -> Option<String> {
     let wanted = format!("REC->{field}");
     let index = split_arguments(&arguments[1..]).position(|a| mentions(a, &wanted))?;
     conversions(pattern).nth(index)
+}
+
+/// Whether the print format shows a field by `MAJOR` and `MINOR`, one behind the other, as the kernel's headers spell them: `REC->dev >> 20` and
+/// `REC->dev & ((1U << 20) - 1)`, each in its own brackets.
+fn is_device(format: &Format, field: &str) -> bool {
+    let Some(end) = (format.print_fmt.strip_prefix('"')).and_then(closing_quote) else {
+        return false;
+    };
+    let bare = |argument: &str| -> String {
+        let argument = argument.replace("(unsigned int)", "");
+        argument.replace(['(', ')', ' '], "")
+    };
+    let arguments: Vec<String> = split_arguments(&format.print_fmt[end + 2..]).map(bare).collect();
+    let (major, minor) = (format!("REC->{field}>>20"), format!("REC->{field}&1U<<20-1"));
+    arguments
+        .windows(2)
+        .any(|pair| pair == [major.as_str(), minor.as_str()])
 }
 
 fn closing_quote(text: &str) -> Option<usize> {
@@ -117,4 +137,33 @@ fn conversions(pattern: &str) -> impl Iterator<Item = String> + '_ {
             return Some(found);
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_devices_are_shown_by_their_two_parts() {
+        let field = |name: &str, offset: u32| {
+            format!("\tfield:dev_t {name};\toffset:{offset};\tsize:4;\tsigned:0;\n")
+        };
+        let fields = [
+            field("dev", 8),
+            field("old_dev", 12),
+            field("major", 16),
+            field("minor", 20),
+        ]
+        .concat();
+        let text = format!(
+            "name: block_bio_remap\nID: 7\nformat:\n{fields}\nprint fmt: \"%d,%d %s <- (%d,%d) %u %u\", ((unsigned int) ((REC->dev) >> 20)), \
+             ((unsigned int) ((REC->dev) & ((1U << 20) - 1))), \"b, c\", ((unsigned int) ((REC->old_dev) >> 20)), \
+             ((unsigned int) ((REC->old_dev) & ((1U << 20) - 1))), REC->major >> 20, REC->minor\n"
+        );
+        let format = Format::parse(&text).unwrap();
+        let printed =
+            ["dev", "old_dev", "major", "minor"].map(|name| format.printed(format.field(name).unwrap()));
+        use Printed::{Decimal, Device};
+        assert_eq!(printed, [Device, Device, Decimal, Decimal]);
+    }
 }

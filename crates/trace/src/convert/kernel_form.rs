@@ -12,6 +12,7 @@ use crate::print::socket::is_address;
 use crate::print::value;
 use crate::record::Record;
 use crate::symbol::Symbols;
+use crate::syscall::Meaning;
 use crate::value::Value;
 
 /// Bytes that all events begin with: their number, flags, preemption count, thread.
@@ -192,6 +193,18 @@ impl Shape {
                 },
                 _,
             ) => Self::text(name),
+            (
+                &FieldType::Integer {
+                    size: size @ 4,
+                    base: Base::Named(Meaning::KernelDevice),
+                    ..
+                },
+                FieldPlace::Fixed { offset },
+            ) => {
+                let major = format!("((unsigned int) (({record}) >> 20))");
+                let minor = format!("((unsigned int) (({record}) & ((1U << 20) - 1)))");
+                Self::number(name, size, false, offset, "%u,%u", format!("{major}, {minor}"))
+            }
             (&FieldType::Integer { size, signed, base }, FieldPlace::Fixed { offset }) => {
                 let (signed, word) = match (base, size) {
                     (Base::Hexadecimal, 8) => (false, "0x%llx"),

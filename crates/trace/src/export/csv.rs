@@ -4,10 +4,12 @@ use super::clock::{Clock, Times};
 use super::field::{Part, Words};
 use super::format::{Export, Format, KnownNames};
 use crate::event::EventClass;
+use crate::layout::Base;
 use crate::print::{Piece, Scratch, decimal, escape::escape, value};
 use crate::process::{PerThread, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
+use crate::syscall::Meaning;
 use crate::value::Value;
 
 pub(super) const FORMAT: Format = Format {
@@ -118,6 +120,11 @@ impl Export for Csv {
                 cell.clear();
                 match it {
                     // Programs read these: numbers are numbers, whatever base people want them in.
+                    // Other tools know a device by these two numbers.
+                    it @ Value::Unsigned {
+                        base: Base::Named(Meaning::KernelDevice),
+                        ..
+                    } => value(it, symbols, cell),
                     Value::Signed { value, .. } => decimal(value, cell),
                     Value::Unsigned { value, .. } => decimal(value, cell),
                     it => value(it, symbols, cell),

@@ -6,6 +6,7 @@ use crate::layout::{Base, Field, FieldPlace, FieldType};
 use crate::print::scratch::{has, plain};
 use crate::print::{Piece, Scratch};
 use crate::record::Record;
+use crate::syscall::Meaning;
 use crate::value::Value;
 
 /// Words of a format for the usual values.
@@ -233,7 +234,9 @@ impl Number {
         let number = match *ty {
             FieldType::Integer { size, signed, base } => match (words, base) {
                 (Words::Lines, Base::Hexadecimal) => Self::Hexadecimal(size),
-                (Words::Lines, Base::Octal | Base::Named(_)) | (_, Base::Float) => return None,
+                (Words::Lines, Base::Octal | Base::Named(_))
+                | (Words::Cells, Base::Named(Meaning::KernelDevice))
+                | (_, Base::Float) => return None,
                 _ if signed => Self::Signed(size),
                 _ => Self::Unsigned(size),
             },

@@ -4,6 +4,7 @@ use super::draft::Draft;
 use crate::event::{EventClass, EventId};
 use crate::layout::{Base, FieldType, Layout, Space};
 use crate::packet::CAPACITY;
+use crate::syscall::Meaning;
 use kestrel_layout::entry::{Field, Format, LabelKind, Location, Printed};
 
 /// An event whose entries are read.
@@ -156,6 +157,7 @@ fn fixed(format: &Format, field: &Field, is_text: bool) -> FieldType {
         base: match printed {
             Printed::Hexadecimal | Printed::Address => Base::Hexadecimal,
             Printed::Octal => Base::Octal,
+            Printed::Device => Base::Named(Meaning::KernelDevice),
             Printed::Decimal | Printed::Names(..) => Base::Decimal,
         },
     };

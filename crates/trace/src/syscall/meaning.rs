@@ -273,6 +273,8 @@ meanings! {
     ControlModes = "c_cflag",
     /// Local modes of terminals.
     LocalModes = "c_lflag",
+    /// A device as the kernel's own events have it: `254,0`, major and minor number.
+    KernelDevice = "kdev",
 }
 
 impl Meaning {

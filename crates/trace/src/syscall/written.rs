@@ -18,6 +18,11 @@ impl Meaning {
             {
                 request(value, out);
             }
+            // The kernel's dev_t, `MAJOR` and `MINOR` of include/linux/kdev_t.h: not the number that stat(2) has.
+            (Meaning::KernelDevice, _) => {
+                let device = value as u32;
+                out.push_str(&format!("{},{}", device >> 20, device & 0xf_ffff));
+            }
             // SIGRTMIN is 32 for the kernel; user space uses the first two itself.
             (Meaning::Signal, 32) => out.push_str("SIGRTMIN"),
             (Meaning::Signal, 33..=64) => out.push_str(&format!("SIGRT_{}", value - 32)),

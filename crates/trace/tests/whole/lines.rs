@@ -15,6 +15,7 @@ use kestrel_trace::process::Processes;
 use kestrel_trace::report::{Options, Report, text};
 use kestrel_trace::summary::{Summary, UNFINISHED};
 use kestrel_trace::symbol::Symbols;
+use kestrel_trace::syscall::Meaning;
 
 fn sample_reader(bytes: &[u8]) -> Reader<&[u8]> {
     Reader::new(sample::info(), vec![("main_0".into(), bytes)])
@@ -352,6 +353,33 @@ fn names_that_are_not_utf8() {
         let table = EventTable::new([event.clone()]);
         export.record(&table.record(&bytes, 2, 3).unwrap(), &mut out);
         export.finish(&mut out);
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.contains(wanted), "{name}: {out}");
+    }
+}
+
+/// A device's two numbers stand in lines and in CSV as perf and trace-cmd print them; it is a number in JSON.
+#[test]
+fn devices_as_other_tracers_print_them() {
+    let device = FieldType::Integer {
+        size: 4,
+        signed: false,
+        base: Base::Named(Meaning::KernelDevice),
+    };
+    let event = sample::class(1, "tracepoint", "block:block_rq_issue", vec![("dev", device)]);
+    let bytes = record(&event, 0, 4, 5, &[Cell::U(254 << 20 | 16)]);
+    for (name, wanted) in [
+        ("text", "block_rq_issue: dev=254,16\n"),
+        ("perf-script", "block_rq_issue: dev=254,16\n"),
+        ("csv", ",\"254,16\"\n"),
+        ("json", "{\"dev\":266338320}"),
+    ] {
+        let mut export =
+            (format(name).unwrap().new)(Style::default(), Symbols::default(), Processes::default());
+        let mut out = Vec::new();
+        export.begin(&[&event], &mut out);
+        let table = EventTable::new([event.clone()]);
+        export.record(&table.record(&bytes, 2, 3).unwrap(), &mut out);
         let out = String::from_utf8(out).unwrap();
         assert!(out.contains(wanted), "{name}: {out}");
     }

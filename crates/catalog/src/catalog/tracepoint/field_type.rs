@@ -3,6 +3,7 @@
 use kestrel_compiler::context::ValueType;
 use kestrel_kernel::tracefs::{Field, Format, LabelKind, Location, Printed};
 use kestrel_trace::layout::Base;
+use kestrel_trace::syscall::Meaning;
 
 /// The type of a field: what the format file says, with the names and the base that its print format uses.
 pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) -> Option<ValueType> {
@@ -94,6 +95,7 @@ fn base(printed: Printed) -> Base {
     match printed {
         Printed::Hexadecimal => Base::Hexadecimal,
         Printed::Octal => Base::Octal,
+        Printed::Device => Base::Named(Meaning::KernelDevice),
         _ => Base::Decimal,
     }
 }

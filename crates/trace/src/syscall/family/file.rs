@@ -36,6 +36,7 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         Meaning::Access,
         flags(rows!(bit general [F_OK, R_OK, W_OK, X_OK])),
     ),
+    (Meaning::KernelDevice, names(&[])),
     (
         Meaning::FileMode,
         flags(rows!(& 0o170000 general [S_IFSOCK, S_IFLNK, S_IFREG, S_IFBLK, S_IFDIR, S_IFCHR, S_IFIFO])),

@@ -159,4 +159,12 @@ mod tests {
         same!(Rename: RENAME_NOREPLACE RENAME_EXCHANGE);
         same!(Inotify: IN_MODIFY IN_CREATE IN_DELETE_SELF IN_CLOSE_WRITE);
     }
+
+    #[test]
+    fn devices_of_the_kernel_are_two_numbers() {
+        assert_eq!(text(Meaning::KernelDevice, 0x0fe0_0001), "254,1");
+        // The greatest number of four bytes, and as a number with a sign.
+        assert_eq!(text(Meaning::KernelDevice, 0xffff_ffff), "4095,1048575");
+        assert_eq!(text(Meaning::KernelDevice, -1), "4095,1048575");
+    }
 }
