@@ -86,6 +86,27 @@ const CLOCKS: &[Helper] = &[
     helper::KTIME_GET_COARSE_NS,
 ];
 
+/// Begins and ends the refusal of what a helper of the kernel gives.
+const HELPER: (&str, &str) = ("what the kernel's bpf_", " gives is in no recording");
+
+/// Longest words of a program that a refusal repeats.
+const MAX_WORDS: usize = 60;
+
+/// Has refusals of helpers, and of what is read behind the address of a task, name what the program says at their places: `nsecs(boot)`, `ppid`.
+pub fn name_as_written<'t>(refused: &mut [Diagnostic], words: impl Fn(Span) -> Option<&'t str>) {
+    for diagnostic in refused {
+        let Some(words) = words(diagnostic.span).filter(|words| words.len() <= MAX_WORDS) else {
+            continue;
+        };
+        let message = &diagnostic.message;
+        if let Some(rest) = message.strip_prefix(TASK_STRUCT) {
+            diagnostic.message = format!("{words}{rest}");
+        } else if message.starts_with(HELPER.0) && message.ends_with(HELPER.1) {
+            diagnostic.message = format!("{words} is in no recording");
+        }
+    }
+}
+
 /// What is behind the address of a task.
 const TASK_STRUCT: &str = "what a task_struct holds";
 /// A value to record that has a name of the user's choice.
@@ -274,6 +295,12 @@ impl Refusals<'_> {
                     self.word(span, if *op == BinaryOp::ShiftRight { "gid" } else { "uid" });
                 }
             }
+            // `username` takes the lower half alone.
+            ExprKind::Convert { value, .. } if matches!(&value.kind, ExprKind::Intrinsic(Intrinsic::Helper { helper, .. }) if *helper == helper::GET_CURRENT_UID_GID) => {
+                if !has_field(self.event, "uid") {
+                    self.missing(span, "username", "uid");
+                }
+            }
             ExprKind::Intrinsic(Intrinsic::Helper { helper, .. })
                 if *helper == helper::GET_SMP_PROCESSOR_ID && self.event.is_none() =>
             {
@@ -296,7 +323,7 @@ impl Refusals<'_> {
 
     fn helper(&mut self, span: Span, helper: Helper) {
         let name = helper.name().unwrap_or("helper");
-        let message = format!("what the kernel's bpf_{name} gives is in no recording");
+        let message = format!("{}{name}{}", HELPER.0, HELPER.1);
         let found = Diagnostic::error(span, message);
         self.found.push(match CLOCKS.contains(&helper) {
             true => found.hint("nsecs is the clock of the recording; strftime(\"…\", nsecs) gives its date"),

@@ -497,3 +497,45 @@ fn arguments_of_calls_are_shown_without_the_recorders_list_of_calls() {
     assert!(lines.contains("close(fd: 3) = 0"), "{lines}");
     assert!(lines.contains("openat(dfd: AT_FDCWD, filename: 0x"), "{lines}");
 }
+
+/// Refusals name what the program says, not the helper or the structure behind it; `username` is of a user that was recorded.
+#[test]
+fn built_ins_are_refused_by_the_name_that_was_written() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    let event = "syscalls:sys_enter_openat";
+    let record = ["record", "-q", "-o", "t", "-e", event, "--", "cat", "/dev/null"];
+    place.run(&record).succeeds();
+    for (word, why) in [
+        ("nsecs(boot)", "nsecs(boot) is in no recording"),
+        (
+            "curtask->real_parent->tgid",
+            "curtask->real_parent->tgid was not recorded with",
+        ),
+        ("ppid", "ppid was not recorded with"),
+        ("username", "username was not recorded with"),
+        (
+            "percpu_kaddr(\"runqueues\")",
+            "percpu_kaddr() finds its address in the kernel's memory",
+        ),
+    ] {
+        let program = format!("{event} {{ print({word}) }}");
+        place.run(&["report", "-e", &program, "t"]).fails(2, &[why]);
+    }
+    let program = format!("{event} {{ record(args, uid) }}");
+    let record = [
+        "record",
+        "-q",
+        "-o",
+        "u",
+        "-e",
+        &program,
+        "--",
+        "cat",
+        "/dev/null",
+    ];
+    place.run(&record).succeeds();
+    let print = format!("{event} {{ @[username, uid] = count() }}");
+    let run = place.run(&["report", "-e", &print, "u"]).succeeds();
+    assert!(run.out.starts_with("@[root, 0]: "), "{}", run.out);
+}

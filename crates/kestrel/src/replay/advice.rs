@@ -26,7 +26,8 @@ pub(super) fn words_to_record(probe: &Probe) -> Vec<&'static str> {
             _ => false,
         })
     };
-    WORDS.iter().copied().filter(|word| uses(word)).collect()
+    let has = |word: &str| uses(word) || word == "uid" && uses("username");
+    WORDS.iter().copied().filter(|word| has(word)).collect()
 }
 
 /// Has the first refusal of what was not recorded with an event say how all would be, and the others nothing: the arguments and memory of `values`, and words.

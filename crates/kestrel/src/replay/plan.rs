@@ -16,12 +16,12 @@ use kestrel_compiler::context::{Context, EventField, Source, ValueType};
 use kestrel_compiler::definition::overlay;
 use kestrel_compiler::lang::ast::{EventSpec, Expr, ExprKind, Probe, Span};
 use kestrel_compiler::lang::config::MissingProbes;
-use kestrel_compiler::lang::diag::{Diagnostic, Severity, did_you_mean, has_errors};
+use kestrel_compiler::lang::diag::{Diagnostic, Severity, did_you_mean, has_errors, words};
 use kestrel_compiler::lang::walk::Node;
 use kestrel_replay::call::Side;
 use kestrel_replay::event;
 use kestrel_replay::reads::reads_memory;
-use kestrel_replay::refusal::{advice, of_no_thread, refused};
+use kestrel_replay::refusal::{advice, name_as_written, of_no_thread, refused};
 use kestrel_replay::{HandlerId, Held, Replay, unaddressed};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
@@ -403,6 +403,7 @@ impl<'e> Round<'e> {
         if let RunEvent::Every(_) = &at {
             refused.extend(of_no_thread(&handler));
         }
+        name_as_written(&mut refused, |span| words(&self.program.text, span));
         if !refused.is_empty() {
             return Err(refused);
         }

@@ -4,6 +4,7 @@ use super::symbol::address_of;
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Intrinsic, Pointee, Pointer, Type};
 use crate::check::value::{comparison, constant, operation, scaled};
+use crate::lang::diag::Diagnostic;
 use kestrel_bpf::helper;
 use kestrel_trace::layout::Space;
 
@@ -23,6 +24,11 @@ pub(crate) static PERCPU_KADDR: Builtin = Builtin {
             return Err(checker.error(usage.span, "the name of a symbol is missing"));
         };
         let span = usage.span;
+        if checker.globals.is_recorded {
+            let message = "percpu_kaddr() finds its address in the kernel's memory, which no recording has";
+            let hint = "record(args, NAME = (uint64)percpu_kaddr(…)) keeps it with each record of an event, as args.NAME";
+            return Err(checker.report(Diagnostic::error(span, message).hint(hint)));
+        }
         // Addresses that are not known yet are asked for all at once.
         let addresses = [
             address_of(checker, usage, symbol),
