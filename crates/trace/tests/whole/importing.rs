@@ -273,6 +273,43 @@ fn records_of_a_number_that_no_cpu_has_are_read() {
     assert_eq!(cpus, [0, 5, 65_535, 65_535]);
 }
 
+/// Times and numbers of packets that contradict each other are damage that can be known; events behind it keep their own times.
+#[test]
+fn times_and_numbers_that_contradict_each_other_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("metadata"), tsdl(true)).unwrap();
+    // Packets by when they begin and their numbers, each with events at these times; one ends 20,000 cycles of 2 ns after it began.
+    type Made<'a> = &'a [(i64, i64, &'a [i64])];
+    let read_of = |packets: Made<'_>| {
+        let mut file = Vec::new();
+        for (begin, number, times) in packets {
+            let mut packet = Packet::begin(true, *begin, *number, 0, 0);
+            for time in *times {
+                packet.event(2, *time, (70, 71, "cat"));
+                packet.int(8, 64, 3);
+            }
+            file.extend(packet.end(512));
+        }
+        std::fs::write(dir.path().join("channel0_0"), file).unwrap();
+        let (records, _, remarks) = read(dir.path());
+        let times: Vec<u64> = records.iter().map(|it| it["time"].as_u64().unwrap()).collect();
+        let after: Vec<u64> = times.iter().map(|time| time - times[0]).collect();
+        (after, remarks.concat())
+    };
+    let (times, remarks) = read_of(&[(0, 0, &[10, 30]), (25_000, 1, &[25_010])]);
+    assert_eq!((&times[..], &remarks[..]), (&[0, 40, 50_000][..], ""));
+    let (times, remarks) = read_of(&[(0, 0, &[10, 24_000]), (25_000, 1, &[25_010])]);
+    assert_eq!(times, [0, 39_980, 50_000]);
+    assert!(
+        remarks.contains("an event is later than its packet ends"),
+        "{remarks}"
+    );
+    let (_, remarks) = read_of(&[(10_000, 0, &[10_010]), (5_000, 1, &[5_010])]);
+    assert!(remarks.contains("a packet begins before an event"), "{remarks}");
+    let (_, remarks) = read_of(&[(0, 4, &[10]), (25_000, 3, &[25_010])]);
+    assert!(remarks.contains("not in the order of their numbers"), "{remarks}");
+}
+
 #[test]
 fn metadata_that_cannot_be_read_are_named() {
     let dir = tempfile::tempdir().unwrap();

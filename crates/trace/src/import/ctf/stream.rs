@@ -63,6 +63,8 @@ pub(super) struct Stream {
     cpu: u32,
     /// Time of the clock, in cycles.
     cycles: u64,
+    /// Time at which the packet at hand was left, in cycles.
+    left_at: u64,
     discarded: Option<u64>,
     sequence: Option<u64>,
     lost: u64,
@@ -105,6 +107,7 @@ struct Head {
     content: Option<u64>,
     size: Option<u64>,
     begin: Option<u64>,
+    end: Option<u64>,
     discarded: Option<u64>,
     sequence: Option<u64>,
     cpu: Option<u64>,
@@ -129,6 +132,7 @@ impl Stream {
             class: 0,
             cpu: number,
             cycles: 0,
+            left_at: u64::MAX,
             discarded: None,
             sequence: None,
             lost: 0,
@@ -251,7 +255,17 @@ impl Stream {
         // Tracers of others have numbers there that are no CPU's: such a packet stays with the CPU before it, or with its stream's number.
         let cpu = head.cpu.and_then(|cpu| u32::try_from(cpu).ok());
         self.cpu = cpu.filter(|cpu| *cpu < CPUS).unwrap_or(self.cpu);
-        self.cycles = head.begin.unwrap_or(self.cycles);
+        let before = self.cycles;
+        self.cycles = head.begin.unwrap_or(before);
+        if self.cycles < before {
+            self.broken(at, "a packet begins before an event of the packet before it");
+        }
+        // Tracers that do not know when a packet ends have 0 there.
+        self.left_at = head.end.filter(|end| *end != 0).unwrap_or(u64::MAX);
+        if self.left_at < self.cycles {
+            self.broken(at, "a packet ends before it begins");
+            self.left_at = u64::MAX;
+        }
         // The count runs over the whole stream: what this packet adds was lost before its end.
         let is_part = self.discarded.is_none() && head.sequence.is_some_and(|sequence| sequence > 0);
         if let Some(discarded) = head.discarded {
@@ -269,6 +283,9 @@ impl Stream {
         if let Some(sequence) = head.sequence
             && let Some(before) = self.sequence.replace(sequence)
         {
+            if sequence <= before {
+                self.broken(at, "packets are not in the order of their numbers");
+            }
             let absent = sequence.saturating_sub(before.saturating_add(1));
             self.absent = self.absent.saturating_add(absent);
         }
@@ -310,6 +327,7 @@ impl Stream {
             content: long("content_size"),
             size: long("packet_size"),
             begin: long("timestamp_begin"),
+            end: long("timestamp_end"),
             discarded: long("events_discarded"),
             sequence: long("packet_seq_num"),
             cpu: long("cpu_id"),
@@ -340,6 +358,13 @@ impl Stream {
             .find(|(name, ..)| *name == "id")
             .map_or(0, |(_, id, _)| *id);
         let key = (stream.id, u64::try_from(id).unwrap_or(u64::MAX));
+        let wrong_time = match cycles {
+            cycles if cycles < self.cycles => Some("an event is earlier than the one before it"),
+            cycles if cycles > self.left_at => Some("an event is later than its packet ends"),
+            _ => None,
+        };
+        // What is wrong here must not put off the events behind it.
+        let cycles = cycles.min(self.left_at);
         let class = shared
             .classes
             .get(&key)
@@ -361,6 +386,7 @@ impl Stream {
             cycles,
             time_ns,
             whole,
+            wrong_time,
             thread,
             switch: match class.event.name == SWITCH {
                 true => Some(Switch::of(class, draft, time_ns, !self.switched)),
@@ -377,6 +403,8 @@ struct Read {
     cycles: u64,
     time_ns: u64,
     whole: bool,
+    /// What is wrong with its time, if anything.
+    wrong_time: Option<&'static str>,
     thread: Thread,
     switch: Option<Switch>,
 }
@@ -471,6 +499,9 @@ impl Events for Stream {
                         self.running = to.unwrap_or(self.running);
                     }
                     self.thread = read.thread;
+                    if let Some(what) = read.wrong_time {
+                        self.broken(place, what);
+                    }
                     if !read.whole {
                         self.broken(place, "an event is longer than a record may be, and is cut");
                     }
