@@ -407,6 +407,42 @@ fn limits_of_probes_are_obeyed() {
     );
 }
 
+/// `args` where a function returns has what it returned; an offset behind a pattern is one in each function that has an instruction there.
+#[test]
+fn returned_values_and_offsets_of_patterns_are_as_in_bpftrace() {
+    let last_line = |program: &str| {
+        let run = kestrel(&[
+            "run",
+            "-q",
+            "-e",
+            program,
+            "-c",
+            "dd if=/dev/zero of=/dev/null bs=7 count=9",
+        ]);
+        let lines: Vec<&str> = run.out.lines().filter(|line| !line.is_empty()).collect();
+        lines
+            .last()
+            .unwrap_or_else(|| panic!("{program}: {}", run.err))
+            .to_string()
+    };
+    for all in ["args", "*args"] {
+        let read = format!("fexit:vfs_read /comm == \"dd\" && args.count == 7/ {{ print({all}); exit(); }}");
+        let printed = last_line(&read);
+        assert!(
+            printed.contains(", .count = 7, ") && printed.ends_with(", .$retval = 7 }"),
+            "{printed}"
+        );
+        let entry = last_line(&read.replace("fexit", "fentry"));
+        assert!(
+            entry.contains(", .count = 7, ") && !entry.contains("retval"),
+            "{entry}"
+        );
+    }
+    // At its beginning each function has an instruction.
+    let program = "kprobe:vfs_rea*+0 /comm == \"dd\" && arg2 == 7/ { @[probe] = count(); }";
+    assert_eq!(last_line(program), "@[kprobe:vfs_read]: 9");
+}
+
 /// Texts longer than a record are printed whole, and kept as keys and values.
 #[test]
 fn texts_longer_than_a_record_are_whole() {

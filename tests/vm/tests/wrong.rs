@@ -230,3 +230,55 @@ fn recording_leaves_nothing_attached() {
         let _ = records("/tmp/wrong.trace");
     }
 }
+
+/// Of probes that are not here the messages are those that scripts' tests know; a raw tracepoint may be missing beside another, as a pattern may.
+#[test]
+fn missing_functions_and_raw_tracepoints_are_told_as_bpftrace_tells() {
+    let refused = |options: &[&str], program: &str| {
+        let mut words = vec!["run"];
+        words.extend_from_slice(options);
+        words.extend_from_slice(&["-e", program]);
+        let run = kestrel(&words);
+        assert_ne!(run.code, Some(0), "{program}");
+        run.err
+    };
+    let nothing = "Probe has no valid attach points. If this is expected";
+    for (options, program, said) in [
+        (
+            &[][..],
+            "kprobe:nomod:vfs_read { }",
+            "specified module nomod in probe kprobe:nomod:vfs_read is not loaded.",
+        ),
+        (
+            &[],
+            "fentry:nomod:vfs_read { }",
+            "No matches for fentry nomod:vfs_read.",
+        ),
+        (
+            &["--traceable-functions", "/dev/null"],
+            "kprobe:vfs_rea* { }",
+            nothing,
+        ),
+        (
+            &["--traceable-functions", "/dev/null"],
+            "fentry:vfs_rea* { }",
+            nothing,
+        ),
+        (
+            &["--traceable-functions", "/dev/null"],
+            "fentry:vfs_read { }",
+            "No matches for fentry vfs_read.",
+        ),
+        (&[], "rawtracepoint:nonsense { }", nothing),
+    ] {
+        let err = refused(options, program);
+        assert!(err.contains(said), "{program}: {err}");
+    }
+    let both = "rawtracepoint:sys_enter, rawtracepoint:nonsense, begin { exit(); }";
+    let run = kestrel(&["run", "-e", both]);
+    assert!(
+        run.code == Some(0) && run.err.contains("Attached 2 probes\n"),
+        "{}",
+        run.err
+    );
+}

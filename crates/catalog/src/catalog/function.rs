@@ -501,6 +501,11 @@ impl EventKind for FunctionProbe {
         }
         let (phase, spec) = Phase::of(self.at_return, spec)?;
         let spec = &spec;
+        if let (Phase::Plain, true) = (phase, catalog.has_kprobes())
+            && let Some(found) = self.instructions(catalog, spec)?
+        {
+            return Ok(found);
+        }
         let wanted = instruction::parse_location(self.name(), spec)?;
         if !catalog.has_kprobes() {
             return Err(no_kprobes(&text_of(spec)));

@@ -1,6 +1,7 @@
 //! Single instructions by kprobe: `kprobe:vfs_read+0x12`, `kprobe:0xffffffff81234560`, `kprobe:xfs:xfs_file_open`; checked against the code.
 
 use super::function::{FunctionProbe, KPROBE};
+use super::glob::Glob;
 use super::kind::{EventKind, Instance, Resolved, Strategy};
 use super::lookup::Catalog;
 use super::phase::Phase;
@@ -52,6 +53,34 @@ fn wrong(kind: &str, spec: &EventSpec) -> Error {
 }
 
 impl FunctionProbe {
+    /// The instructions so far behind the beginnings of all functions that match, in a script: `kprobe:vfs_rea*+4`. Functions that have none there are passed over.
+    /// `None` where it is no such pattern.
+    ///
+    /// # Errors
+    /// When no function has one there: why not.
+    pub(super) fn instructions(&self, catalog: &Catalog, spec: &EventSpec) -> Result<Option<Vec<Resolved>>> {
+        let [_, part] = spec.parts.as_slice() else {
+            return Ok(None);
+        };
+        let pattern = Glob::new(&part.text);
+        if part.offset.is_none() || pattern.is_plain() || catalog.script().is_none() {
+            return Ok(None);
+        }
+        let (mut all, mut refused) = (Vec::new(), None);
+        for name in catalog.expand(self, &[pattern])? {
+            let wanted = LocationSpec::new(None, &name, part.offset);
+            match wanted.map(|wanted| self.instruction(catalog, &wanted, None)) {
+                Some(Ok(resolved)) => all.push(resolved),
+                Some(Err(error)) => refused = Some(error),
+                None => {}
+            }
+        }
+        match (all.is_empty(), refused) {
+            (true, Some(error)) => Err(error),
+            _ => Ok(Some(all)),
+        }
+    }
+
     /// The instruction at a place, checked.
     pub(super) fn instruction(
         &self,

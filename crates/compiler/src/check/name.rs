@@ -88,7 +88,7 @@ impl Checker<'_> {
     }
 
     /// `args` as a value, in a program: a record of the parameters of a function or of the fields of a tracepoint.
-    fn all_fields(&mut self, span: Span) -> Option<Checked<Expr>> {
+    pub(super) fn all_fields(&mut self, span: Span) -> Option<Checked<Expr>> {
         let of_function = matches!(
             self.context.program,
             ProgramKind::Kprobe
@@ -99,13 +99,20 @@ impl Checker<'_> {
                 | ProgramKind::RawTracepoint
         );
         let context = self.context;
-        let fields: Vec<_> = context.fields.iter().filter(|field| field.recorded).collect();
-        if !of_function || fields.is_empty() {
+        let fields = context.fields.iter().filter(|field| field.recorded);
+        let named = fields.map(|field| (field.name.clone(), field));
+        // What a function returned stands behind its parameters, by a name that none of them has.
+        let returned = context.return_value.as_ref();
+        let returned = returned.filter(|_| context.program == ProgramKind::Fexit);
+        let named: Vec<_> = named
+            .chain(returned.map(|value| ("$retval".to_owned(), value)))
+            .collect();
+        if !of_function || named.is_empty() {
             return None;
         }
-        let parts = fields
+        let parts = named
             .into_iter()
-            .map(|field| Ok((field.name.clone(), self.event_field(field, span)?)))
+            .map(|(name, field)| Ok((name, self.event_field(field, span)?)))
             .collect::<Checked<Vec<_>>>();
         Some(parts.and_then(|parts| self.tuple(parts, span)))
     }

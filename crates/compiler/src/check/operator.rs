@@ -458,6 +458,12 @@ impl Checker<'_> {
                 {
                     return self.expression(value);
                 }
+                // What `args` points to is the same record.
+                let is_args = matches!(&value.kind, ast::ExprKind::Identifier(word) if word == "args");
+                let fields = (is_args && self.globals.infers_types).then(|| self.all_fields(span));
+                if let Some(all) = fields.flatten() {
+                    return all;
+                }
                 let pointer = self.expression(value)?;
                 return self.dereference(pointer, span);
             }

@@ -100,9 +100,12 @@ impl Planner<'_> {
                     && matches!(name.split_once(' '), Some(("kprobe" | "kretprobe", _)));
                 let at_attaching = said == NO_INSTRUCTION || tried;
                 let found = Diagnostic::error(spec.span, said).not_attachable(at_attaching);
-                let untraceable = untraceable.map(|message| Diagnostic::warning(spec.span, message));
+                let unloaded = not_loaded(spec, &why).map(|message| Diagnostic::error(spec.span, message));
+                let untraceable = untraceable
+                    .filter(|_| unloaded.is_none())
+                    .map(|message| Diagnostic::warning(spec.span, message));
                 let found = [found.hint(why).hint(HINT)];
-                Err(self.refusal(untraceable.into_iter().chain(found).collect()))
+                Err(self.refusal(unloaded.into_iter().chain(untraceable).chain(found).collect()))
             }
             MissingProbes::Warn => {
                 if let Some(message) = untraceable {
@@ -194,6 +197,10 @@ impl Planner<'_> {
             return Ok(true);
         };
         let name = self.events.full_name(found);
+        let barred = |wanted| Error::NoPlace {
+            wanted,
+            why: "the list of --traceable-functions does not have it".to_owned(),
+        };
         let function = match name.split_once(':') {
             Some(("kprobe" | "kretprobe" | "fentry" | "fexit", function)) => function,
             _ => return Ok(true),
@@ -202,17 +209,20 @@ impl Planner<'_> {
         if listed.contains(function) {
             return Ok(true);
         }
-        let error = Error::NoPlace {
-            wanted: name.clone(),
-            why: "the list of --traceable-functions does not have it".to_owned(),
-        };
         match not_traceable(spec) {
             Some(message) if self.options.allows_unsafe => {
                 self.warn(spec.span, message);
                 Ok(true)
             }
-            None if !is_name(spec) => Ok(false),
-            _ => self.missing(spec, error).map(|()| false),
+            // Of what a pattern matches the others are probed: only where there are none, it is said.
+            None if !is_name(spec) => {
+                let is_said = self.unmatched.iter().any(|(span, _)| *span == spec.span);
+                if self.missing_probes == Some(MissingProbes::Error) && !is_said {
+                    self.unmatched.push((spec.span, barred(name).to_string()));
+                }
+                Ok(false)
+            }
+            _ => self.missing(spec, barred(name)).map(|()| false),
         }
     }
 
@@ -323,10 +333,12 @@ impl Planner<'_> {
     }
 }
 
-/// Whether a specification without a pattern may mean any number of events: functions of C++ (`uprobe:FILE:cpp:NAME`), probes of all that a process runs (`usdt::NAME`).
+/// Whether a specification without a pattern may mean any number of events: functions of C++ (`uprobe:FILE:cpp:NAME`), probes of all that a process runs
+/// (`usdt::NAME`), a raw tracepoint of the kernel or of any module.
 fn is_of_many(spec: &EventSpec) -> bool {
     match spec.parts.as_slice() {
         [_, _, word, _] if word.text == "cpp" => true,
+        [kind, _] => find_kind(&kind.text).is_some_and(|kind| kind.name() == "rawtracepoint"),
         [_, path, _, ..] => path.text.is_empty(),
         _ => false,
     }
@@ -406,6 +418,19 @@ fn not_traceable(spec: &EventSpec) -> Option<String> {
     })
 }
 
+/// That the module of a function of the kernel is not there.
+fn not_loaded(spec: &EventSpec, why: &str) -> Option<String> {
+    let [kind, module, _] = spec.parts.as_slice() else {
+        return None;
+    };
+    let kind = find_kind(&kind.text)?.name();
+    let is_that = matches!(kind, "kprobe" | "kretprobe") && why.ends_with("is not loaded");
+    is_that.then(|| {
+        let event = bpftrace_name(spec).replacen(' ', ":", 1);
+        format!("specified module {} in probe {event} is not loaded.", module.text)
+    })
+}
+
 /// An event as bpftrace names it in messages: its kind, a space, the rest. What is missing is the function, so that no offset behind it is
 /// said; where none is allowed it is part of the name.
 fn bpftrace_name(spec: &EventSpec) -> String {
@@ -435,6 +460,18 @@ fn bpftrace_name(spec: &EventSpec) -> String {
 mod tests {
     use super::*;
     use kestrel_compiler::lang::parse_events;
+
+    #[test]
+    fn modules_that_are_not_there_are_named() {
+        let said = |event: &str| {
+            let (probe, _) = parse_events(event);
+            not_loaded(&probe.events[0], "cannot probe: the module m is not loaded")
+        };
+        let wanted = "specified module m in probe kretprobe:m:f is not loaded.";
+        assert_eq!(said("kr:m:f").as_deref(), Some(wanted));
+        assert_eq!(said("fentry:m:f"), None);
+        assert_eq!(said("kprobe:f"), None);
+    }
 
     #[test]
     fn offsets_inside_instructions_are_told_from_missing_functions() {

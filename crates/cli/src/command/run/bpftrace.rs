@@ -89,11 +89,12 @@ fn contradiction(options: &Options) -> Option<&'static str> {
     if options.helper_errors > 0 && options.no_warnings {
         return Some("use either -k or --no-warnings: -k reports failed helper calls as warnings");
     }
-    let modes = [options.test, options.bench, options.mode.is_some()];
-    if modes.into_iter().filter(|given| *given).count() > 1 {
-        return Some("--test, --bench and --mode conflict: a run is of one mode");
+    match (options.mode.is_some(), options.test, options.bench) {
+        (true, true, _) => Some("--test conflicts with existing --mode"),
+        (true, false, true) => Some("--bench conflicts with existing --mode"),
+        (false, true, true) => Some("--test and --bench conflict: a run is of one mode"),
+        _ => None,
     }
-    None
 }
 
 /// Error message about an option, as getopt and bpftrace put it; `None` where clap's words stand.
