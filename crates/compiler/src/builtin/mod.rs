@@ -30,7 +30,7 @@ pub(crate) use output::print::PRINT;
 pub(crate) use output::printf::PRINTF;
 pub(crate) use output::record::RECORD;
 pub use row::Builtin;
-pub(crate) use row::{LowerAggregation, Use};
+pub(crate) use row::{LowerAggregation, Use, no_definition};
 pub(crate) use string::str::STR;
 
 use crate::check::aggregation::PendingAggregation;

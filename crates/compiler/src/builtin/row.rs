@@ -2,6 +2,7 @@
 
 use crate::check::aggregation::PendingAggregation;
 use crate::check::checker::{Checked, Checker, Reported};
+use crate::check::phrase::Refused;
 use crate::check::tree::{Expr, ExprKind, Intrinsic, MapPlace, StatementKind, Type};
 use crate::codegen::lower::Lower;
 use crate::error::Error;
@@ -59,6 +60,34 @@ impl std::fmt::Debug for BuiltinKind {
 /// The function of an aggregation that emits the code which adds a value to a map.
 pub(crate) type LowerAggregation = fn(&mut Lower<'_>, &MapPlace, &Aggregation, Vreg) -> Result<(), Error>;
 
+/// Built-ins that are macros of bpftrace's library: of a wrong number of arguments it says what it says of any macro.
+const MACROS: &[&str] = &[
+    "comm",
+    "cpu",
+    "curtask",
+    "elapsed",
+    "gid",
+    "len",
+    "ncpus",
+    "numaid",
+    "probe",
+    "rand",
+    "signal",
+    "str_concat",
+    "strcap",
+    "strcontains",
+    "strerror",
+    "strlen",
+    "strstr",
+    "uid",
+    "usermode",
+];
+
+/// bpftrace's words for a call that no macro of that name fits.
+pub(crate) fn no_definition(name: &str) -> String {
+    format!("Call to {name}() has arguments that do not match any definition.")
+}
+
 /// A place where a name is used.
 pub(crate) struct Use<'a> {
     pub(crate) name: &'a str,
@@ -100,7 +129,11 @@ impl<'a> Use<'a> {
             };
             let message = format!("{}() {wanted} ({} provided)", self.name, args.len());
             let hint = format!("it is written {usage}");
-            return Err(checker.report(Diagnostic::error(self.span, message).hint(hint)));
+            let mut wrong = Diagnostic::error(self.span, message).hint(hint);
+            if MACROS.contains(&self.name) {
+                wrong.know_as(self.span, || no_definition(self.name));
+            }
+            return Err(checker.report(wrong));
         }
         Ok(args.iter().map(|a| &a.value).collect())
     }
@@ -113,6 +146,57 @@ impl<'a> Use<'a> {
         let (word, _) = checker.spelled_type(&value.ty);
         let message = format!("{}() expects a string literal ({word} provided)", self.name);
         checker.report(Diagnostic::error(self.span, message).maybe_hint(self.spelling()))
+    }
+
+    /// A number that the built-in takes, as 64 bits.
+    pub(super) fn number(&self, checker: &mut Checker<'_>, value: &ast::Expr) -> Checked<Expr> {
+        self.only(
+            checker,
+            value,
+            |checker| checker.number(value),
+            |refused| format!("integer arguments ({} provided)", refused.whole),
+        )
+    }
+
+    /// A scalar that the built-in takes.
+    pub(super) fn scalar(&self, checker: &mut Checker<'_>, value: &ast::Expr) -> Checked<Expr> {
+        self.only(
+            checker,
+            value,
+            |checker| checker.scalar(value),
+            |refused| format!("int arguments ({} provided)", refused.word),
+        )
+    }
+
+    /// What `check` gives of an argument; `kinds` says in bpftrace's words what the built-in takes in the place of what was refused.
+    pub(super) fn only<T>(
+        &self,
+        checker: &mut Checker<'_>,
+        value: &ast::Expr,
+        check: impl FnOnce(&mut Checker<'_>) -> Checked<T>,
+        kinds: impl FnOnce(&Refused) -> String,
+    ) -> Checked<T> {
+        let name = self.name;
+        checker.phrased(value.span, self.span, check, |refused| {
+            format!("{name}() only supports {}", kinds(refused))
+        })
+    }
+
+    /// A number that is known now; what is none is, in bpftrace's words, an invalid `what`.
+    pub(super) fn known(
+        &self,
+        checker: &mut Checker<'_>,
+        value: &ast::Expr,
+        what: &str,
+        about: &str,
+    ) -> Checked<i64> {
+        let name = self.name;
+        checker.phrased(
+            value.span,
+            self.span,
+            |checker| checker.whole(value, i64::MIN..=i64::MAX, about),
+            |_| format!("{name}: invalid {what}"),
+        )
     }
 
     /// Usage as a hint.

@@ -98,7 +98,15 @@ impl Checker<'_> {
             let message = format!("a value cannot be cast to {}", self.describe(&ty_written));
             let hint =
                 matches!(ty_written, Type::Struct(..)).then(|| format!("cast an address: ({} *)…", ty.name));
-            return Err(self.report(Diagnostic::error(ty.span, message).maybe_hint(hint)));
+            let mut wrong = Diagnostic::error(ty.span, message).maybe_hint(hint);
+            if matches!(
+                ty_written,
+                Type::Struct(..) | Type::String { .. } | Type::CharArray { .. }
+            ) {
+                let (from, to) = (self.spelled_value(&value), self.spelled_type(&ty_written).1);
+                wrong.know_as(span, || format!("Cannot cast from \"{from}\" to \"{to}\""));
+            }
+            return Err(self.report(wrong));
         }
         if let (Type::Bool, ExprKind::ConstantBytes(known)) = (&ty_written, &value.kind)
             && self.globals.infers_types

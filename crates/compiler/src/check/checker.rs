@@ -1,6 +1,7 @@
 //! The checker of one probe: its variables, maps and diagnostics; the other files of the check add methods.
 
 use super::globals::Globals;
+use super::phrase::Refused;
 use super::tree::{CheckedPair, Variable, VariableId};
 use crate::context::Context;
 use crate::lang::ast::Span;
@@ -53,6 +54,8 @@ pub(crate) struct Checker<'a> {
     pub(super) read_early: HashSet<VariableId>,
     /// Variables that have no value because what should be stored in them is wrong.
     pub(super) without_value: HashSet<String>,
+    /// The type of the operand that was refused last.
+    pub(super) refused: Refused,
     /// Loops around the statement being checked.
     pub(super) loops: u32,
     /// Conditions around the statement being checked that are known not to hold.
@@ -85,6 +88,7 @@ impl<'a> Checker<'a> {
             is_read: true,
             read_early: HashSet::new(),
             without_value: HashSet::new(),
+            refused: Refused::default(),
             loops: 0,
             unreached: 0,
             repeats: 1,

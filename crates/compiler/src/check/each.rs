@@ -107,7 +107,8 @@ impl Checker<'_> {
         let ast::ExprKind::Map { name: map, keys } = &over.kind else {
             let message = "expected map or range in for loop";
             let hint = "a loop goes over a map, or over numbers: for ($x : @map), for ($x : 0..10)";
-            return Err(self.report(Diagnostic::error(over.span, message).hint(hint)));
+            let wrong = Diagnostic::error(over.span, message).hint(hint);
+            return Err(self.report(wrong.known_as(over.span, format!("syntax: {message}"))));
         };
         if let Some(key) = keys.first() {
             return Err(self.error(key.span, "a loop goes over a whole map"));

@@ -81,7 +81,9 @@ impl Checker<'_> {
                 });
                 if let Some((_, (name, _))) = again {
                     let message = format!("Named argument list already contains name: {}", name.node);
-                    return Err(self.error(name.span, &message));
+                    let known = format!("syntax: {message}");
+                    let wrong = Diagnostic::error(name.span, message);
+                    return Err(self.report(wrong.known_as(name.span, known)));
                 }
                 let parts: Vec<_> = parts
                     .iter()
@@ -144,6 +146,7 @@ impl Checker<'_> {
         if value.ty.is_scalar() {
             return Ok(value);
         }
+        self.refuse(&value);
         let message = format!("an integer is wanted here, not {}", self.describe(&value.ty));
         let hint = match &value.ty {
             Type::CharArray { .. } => {
@@ -165,6 +168,7 @@ impl Checker<'_> {
     pub(crate) fn integer(&mut self, expr: &ast::Expr) -> Checked<Expr> {
         let value = self.scalar(expr)?;
         if self.globals.infers_types && value.ty == Type::Bool {
+            self.refuse(&value);
             let found = Diagnostic::error(expr.span, "an integer is wanted here, not a bool");
             return Err(self.report(found.hint("cast it: (uint64)…")));
         }
@@ -212,6 +216,7 @@ impl Checker<'_> {
         {
             return Ok(constant(u64::from(!known.is_empty()), Type::Bool, value.span));
         }
+        self.refuse(&value);
         let message = format!(
             "a condition is an integer or a comparison, not {}",
             self.describe(&value.ty)

@@ -58,6 +58,7 @@ mod operator;
 mod output;
 mod pair;
 mod parameter;
+pub(crate) mod phrase;
 mod record;
 mod seq_file;
 pub mod shape;

@@ -32,7 +32,8 @@ impl Checker<'_> {
                     return Ok(constant(negative, literal_type(negative, true), span));
                 }
                 Err(_) if is_written && self.globals.infers_types => {
-                    let found = Diagnostic::error(span, "this is less than the smallest number of 64 bits");
+                    let found = Diagnostic::error(span, "this is less than the smallest number of 64 bits")
+                        .known_as(span, "negative value will underflow");
                     return Err(self.report(found.hint("that is -9223372036854775808")));
                 }
                 Err(_) => {}

@@ -18,6 +18,9 @@ impl Checker<'_> {
         {
             let message = format!("a string is no side of {}", if and { "&&" } else { "||" });
             let hint = "compare it: … == \"text\"";
+            if let Ok(text) = self.operand(side) {
+                self.refuse(&text);
+            }
             return Err(self.report(Diagnostic::error(side.span, message).hint(hint)));
         }
         self.condition(side)

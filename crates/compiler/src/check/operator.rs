@@ -6,6 +6,7 @@
 use super::checker::{Checked, Checker, Reported};
 use super::fold;
 use super::operands::no_operator;
+use super::phrase::no_sign;
 use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Type, UnaryOp};
 use super::value::{
     common, comparison, constant, is_literal, is_natural, literal_type, operation, scaled, string_constant,
@@ -63,7 +64,7 @@ impl Checker<'_> {
         }
         match meaning(op) {
             Meaning::Arithmetic(op) => {
-                let (l, r) = (self.scalar(left)?, self.scalar(right)?);
+                let (l, r) = self.both((left, right), (op.word(), false), span, Self::scalar)?;
                 self.arithmetic(op, l, r, span)
             }
             Meaning::Compare(op) => {
@@ -74,8 +75,11 @@ impl Checker<'_> {
                 self.compare(op, l?, r?, span)
             }
             Meaning::Logic(and) => {
-                let (l, r) = (self.truth(left, and), self.truth(right, and));
-                Ok(logic(and, l?, r?, span))
+                let word = if and { "&&" } else { "||" };
+                let (l, r) = self.both((left, right), (word, true), span, |checker, side| {
+                    checker.truth(side, and)
+                })?;
+                Ok(logic(and, l, r, span))
             }
         }
     }
@@ -102,7 +106,9 @@ impl Checker<'_> {
             }
             (BinaryOp::Add, Type::Pointer(_), Type::Pointer(_)) => {
                 let hint = "cast one of them to uint64";
-                let diagnostic = Diagnostic::error(span, "two addresses cannot be added");
+                let (one, other) = (self.spelled_type(&left.ty).1, self.spelled_type(&right.ty).1);
+                let diagnostic = Diagnostic::error(span, "two addresses cannot be added")
+                    .known_as(span, no_operator("+", &one, &other));
                 return Err(self.report(diagnostic.hint(hint)));
             }
             (BinaryOp::Add | BinaryOp::Subtract, ..) => {
@@ -115,7 +121,9 @@ impl Checker<'_> {
         if matches!(op, BinaryOp::Divide | BinaryOp::Modulo) && right.constant() == Some(0) {
             let hint = "divide by a value that was tested: if ($n != 0) { … / $n }";
             if !self.globals.infers_types || left.constant().is_some() {
-                return Err(self.report(Diagnostic::error(right.span, "this divides by zero").hint(hint)));
+                let known = "unable to fold literals due to overflow or underflow";
+                let wrong = Diagnostic::error(right.span, "this divides by zero").hint(hint);
+                return Err(self.report(wrong.known_as(span, known)));
             }
             let warning = Diagnostic::warning(right.span, "this divides by zero, which gives 1");
             self.report(warning.hint(hint));
@@ -502,10 +510,12 @@ impl Checker<'_> {
             }
             ast::UnaryOp::Not => UnaryOp::Not,
             ast::UnaryOp::Negate => UnaryOp::Negate,
-            ast::UnaryOp::BitNot => return self.complement(value, span),
+            ast::UnaryOp::BitNot => {
+                return self.signed('~', value, span, |checker| checker.complement(value, span));
+            }
         };
         if op == UnaryOp::Negate {
-            let negated = self.negated(value, span)?;
+            let negated = self.signed('-', value, span, |checker| checker.negated(value, span))?;
             return Ok(self.as_word(negated, false));
         }
         if let ast::ExprKind::String(_) = value.kind
@@ -513,7 +523,11 @@ impl Checker<'_> {
         {
             let message = "a string has no opposite";
             let hint = "compare it: … != \"text\"";
-            return Err(self.report(Diagnostic::error(span, message).hint(hint)));
+            let spelled = self.operand(value).map(|value| self.spelled_value(&value))?;
+            let wrong = Diagnostic::error(span, message)
+                .known_as(span, no_sign('!', &spelled))
+                .hint(hint);
+            return Err(self.report(wrong));
         }
         let value = self.condition(value)?;
         if let Some(known) = value.constant() {

@@ -367,7 +367,12 @@ impl Checker<'_> {
     pub(crate) fn exit(&mut self, usage: &Use<'_>) -> Checked<StatementKind> {
         let args = usage.positional(self, 0, 1)?;
         let code = match args.first() {
-            Some(code) => self.integer(code)?,
+            Some(code) => self.phrased(
+                code.span,
+                usage.span,
+                |checker| checker.integer(code),
+                |refused| format!("exit() only supports int arguments ({} provided)", refused.word),
+            )?,
             None => constant(0, Type::I64, usage.span),
         };
         let record = self.output("exit", "", vec![code], usage.span)?;

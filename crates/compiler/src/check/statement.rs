@@ -3,6 +3,7 @@
 use super::checker::{Checked, Checker, Reported};
 use super::effect::choice_of_statements;
 use super::leaving::{leaves, unreachable};
+use super::phrase::Refused;
 use super::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type, Variable, VariableId};
 use super::value::STRING;
 use crate::lang::ast::{self, Block, ExprKind as Kind, Span, Spanned, StatementKind as Written};
@@ -402,21 +403,35 @@ impl Checker<'_> {
             Kind::Member { .. } | Kind::Index { .. } => {
                 let message = "Tuples and records are immutable once created. Consider creating a new value and assigning it instead.";
                 let hint = "so are parts of structs and arrays; a new value is $x = (1, $x.1)";
-                return Err(self.report(Diagnostic::error(span, message).hint(hint)));
+                let known = match target.kind {
+                    Kind::Index { .. } => "syntax: invalid assignment target".to_owned(),
+                    _ => format!("syntax: {message}"),
+                };
+                let wrong = Diagnostic::error(span, message).hint(hint);
+                return Err(self.report(wrong.known_as(span, known)));
             }
             _ => {
                 let message = "only variables ($x) and maps (@x) can be changed";
                 let hint = "keep a copy and change that: $copy = …";
-                return Err(self.report(Diagnostic::error(target.span, message).hint(hint)));
+                let known = "syntax: increment/decrement requires a variable or map";
+                let wrong = Diagnostic::error(target.span, message).hint(hint);
+                return Err(self.report(wrong.known_as(target.span, known)));
             }
         };
         let written = value;
         let value = match op {
             Some(op) => self.binary(op, target, written, span)?,
             // One fault, and not another at each use of the variable.
-            None => self.expression(written).inspect_err(|Reported| {
-                self.without_value.insert(name.clone());
-            })?,
+            None => self
+                .phrased(
+                    written.span,
+                    span,
+                    |checker| checker.expression(written),
+                    Refused::in_variable,
+                )
+                .inspect_err(|Reported| {
+                    self.without_value.insert(name.clone());
+                })?,
         };
         let value = super::compare::ternary_as_string(value);
         match self.find_variable(name) {

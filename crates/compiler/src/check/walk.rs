@@ -4,6 +4,7 @@
 //! address. So a walk through embedded structs is one load, and each pointer followed is one more.
 
 use super::checker::{Checked, Checker, Reported};
+use super::phrase::no_sign;
 use super::tree::{
     Access, BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Statement, StatementKind, Type,
 };
@@ -105,6 +106,11 @@ impl Checker<'_> {
             (ty, _) => {
                 let message = format!("{} has no member \"{}\"", self.describe(&ty), name.node);
                 let mut diagnostic = Diagnostic::error(base.span, message);
+                let whole = Span {
+                    start: base.span.start,
+                    end: name.span.end.max(base.span.end),
+                };
+                diagnostic = diagnostic.known_as(whole, self.no_access(&name.node, &ty));
                 let untyped = matches!(
                     ty,
                     Type::Integer { .. }
@@ -185,7 +191,11 @@ impl Checker<'_> {
                         name => format!(".{name}"),
                     });
                 let hint = format!("its members are {}", names.collect::<Vec<_>>().join(", "));
-                self.report(Diagnostic::error(span, message).hint(hint))
+                let mut wrong = Diagnostic::error(span, message).hint(hint);
+                if is_record == name.node.parse::<u64>().is_ok() {
+                    wrong = wrong.known_as(span, self.no_access(&name.node, &base.ty));
+                }
+                self.report(wrong)
             });
         }
         let (mut spot, id, pointers) = self.struct_at(base, name)?;
@@ -428,7 +438,9 @@ impl Checker<'_> {
         let Type::Pointer(to) = pointer.ty else {
             let message = format!("{} is not an address", self.describe(&pointer.ty));
             let hint = "say what lies there: *(uint32 *)…";
-            return Err(self.report(Diagnostic::error(pointer.span, message).hint(hint)));
+            let known = no_sign('*', &self.spelled_value(&pointer));
+            let wrong = Diagnostic::error(pointer.span, message).hint(hint);
+            return Err(self.report(wrong.known_as(span, known)));
         };
         let unknown = (to.to, to.levels) == (Pointee::Unknown, 0);
         let ty = match unknown && self.globals.infers_types {
@@ -461,7 +473,8 @@ impl Checker<'_> {
         else {
             let hint = "& stands before a variable, a map, or what a pointer leads to: &$x";
             let message = "address-of operator (&) can only be used on a map or variable";
-            return Err(self.report(Diagnostic::error(place.span, message).hint(hint)));
+            let wrong = Diagnostic::error(place.span, message).hint(hint);
+            return Err(self.report(wrong.known_as(place.span, format!("syntax: {message}"))));
         };
         let space = match access {
             Access::User => Space::User,

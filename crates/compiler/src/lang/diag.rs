@@ -111,6 +111,16 @@ impl Diagnostic {
         self
     }
 
+    /// The same of one that has no such words yet.
+    pub(crate) fn know_as(&mut self, span: Span, message: impl FnOnce() -> String) {
+        if self.phrase.is_none() {
+            self.phrase = Some(Label {
+                span,
+                message: message(),
+            });
+        }
+    }
+
     /// Where it begins as bpftrace has it.
     fn known_start(&self) -> u32 {
         self.phrase
@@ -226,7 +236,7 @@ pub fn render(diagnostics: &[Diagnostic], name: &str, text: &str, style: Style) 
 pub fn render_as_bpftrace(diagnostics: &[Diagnostic], name: &str, text: &str, style: Style) -> String {
     let mut out = String::new();
     let mut diagnostics: Vec<&Diagnostic> = diagnostics.iter().collect();
-    if diagnostics.iter().any(|one| one.phrase.is_some()) {
+    if diagnostics.iter().any(|one| one.unclosed && one.phrase.is_some()) {
         // bpftrace ends at its first error of syntax: where a block is not closed, that is the first inside.
         diagnostics.sort_by_key(|one| one.known_start());
     }
@@ -266,7 +276,9 @@ pub fn render_as_bpftrace(diagnostics: &[Diagnostic], name: &str, text: &str, st
                 about(diagnostic.span, &note, &diagnostic.message);
                 None
             }
-            known => known.map(|_| &diagnostic.message),
+            known => known
+                .filter(|known| !known.message.ends_with(&diagnostic.message))
+                .map(|_| &diagnostic.message),
         };
         for label in &diagnostic.labels {
             about(label.span, &note, &label.message);

@@ -2,14 +2,31 @@
 
 use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};
+use crate::check::phrase::Refused;
 use crate::check::tree::{Expr, Pointer, Type};
 use kestrel_trace::layout::Space;
 
 /// An address as one of `space`.
 pub(super) fn in_space(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space) -> Checked<Expr> {
+    let name = usage.name;
+    address(checker, usage, space, |refused| {
+        format!(
+            "{name}() only supports integer or pointer arguments ({} provided)",
+            refused.word
+        )
+    })
+}
+
+/// The same, of what is no address in these words of bpftrace's.
+fn address(
+    checker: &mut Checker<'_>,
+    usage: &Use<'_>,
+    space: Space,
+    words: impl FnOnce(&Refused) -> String,
+) -> Checked<Expr> {
     let args = usage.positional(checker, 1, 1)?;
     let value = match args.first() {
-        Some(value) => checker.scalar(value)?,
+        Some(value) => checker.phrased(value.span, usage.span, |checker| checker.scalar(value), words)?,
         None => return Err(checker.error(usage.span, "an address is missing")),
     };
     let unknown = Pointer::untyped(space);
@@ -30,7 +47,9 @@ pub(super) fn in_space(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space)
 
 /// An address whose symbol is shown.
 pub(super) fn symbolic(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
-    let value = in_space(checker, usage, Space::Kernel)?;
+    let name = usage.name;
+    let words = |_: &Refused| format!("{name}() expects an integer or pointer argument");
+    let value = address(checker, usage, Space::Kernel, words)?;
     Ok(Expr {
         ty: Type::Pointer(Pointer {
             symbolic: true,

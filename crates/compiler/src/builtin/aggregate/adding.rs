@@ -18,7 +18,7 @@ pub(super) fn of_number(
 ) -> Checked<PendingAggregation> {
     let args = usage.positional(checker, 1, 1)?;
     let value = match args.first() {
-        Some(value) => checker.number(value)?,
+        Some(value) => usage.number(checker, value)?,
         None => return Err(checker.error(usage.span, "a number is missing")),
     };
     Ok(PendingAggregation {

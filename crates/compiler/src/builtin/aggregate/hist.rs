@@ -13,12 +13,22 @@ pub(crate) static HIST: Builtin = Builtin {
         check: |checker, usage| {
             let args = usage.positional(checker, 1, 2)?;
             let value = match args.first() {
-                Some(value) => checker.number(value)?,
+                Some(value) => usage.only(
+                    checker,
+                    value,
+                    |checker| checker.number(value),
+                    |refused| format!("int arguments ({} provided)", refused.word),
+                )?,
                 None => return Err(checker.error(usage.span, "a number is missing")),
             };
             let bits = match args.get(1) {
                 Some(bits) => {
-                    let bits = checker.whole(bits, i64::MIN..=i64::MAX, "the precision of a histogram")?;
+                    let bits = usage.known(
+                        checker,
+                        bits,
+                        "bits value, need integer literal",
+                        "the precision of a histogram",
+                    )?;
                     if !(0..=i64::from(Buckets::MAX_BITS)).contains(&bits) {
                         let message = format!("hist: bits {bits} must be 0..{}", Buckets::MAX_BITS);
                         return Err(checker.error(usage.span, message));

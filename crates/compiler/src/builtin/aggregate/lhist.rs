@@ -16,10 +16,15 @@ pub(crate) static LHIST: Builtin = Builtin {
                 return Err(checker.error(usage.span, "an argument is missing"));
             };
             let what = "a border of a histogram";
-            let value = checker.number(value);
-            let least = checker.whole(min, i64::MIN..=i64::MAX, what);
-            let most = checker.whole(max, i64::MIN..=i64::MAX, what);
-            let width = checker.whole(step, i64::MIN..=i64::MAX, "the step of a histogram");
+            let value = usage.only(
+                checker,
+                value,
+                |checker| checker.number(value),
+                |refused| format!("int arguments ({} provided)", refused.word),
+            );
+            let least = usage.known(checker, min, "min value (must be a literal)", what);
+            let most = usage.known(checker, max, "max value (must be a literal)", what);
+            let width = usage.known(checker, step, "step value", "the step of a histogram");
             let (value, least, most, width) = (value?, least?, most?, width?);
             if width < 1 {
                 let message = format!("lhist() step must be >= 1 ({width} provided)");

@@ -26,9 +26,15 @@ pub(crate) static TSERIES: Builtin = Builtin {
             let [value, interval, count, how @ ..] = args.as_slice() else {
                 return Err(checker.error(usage.span, "an argument is missing"));
             };
-            let value = checker.number(value);
+            let value = usage.only(
+                checker,
+                value,
+                |checker| checker.number(value),
+                |refused| format!("int arguments ({} provided)", refused.word),
+            );
             let mut positive = |value: &ast::Expr, what: &str, word: &str| {
-                let number = checker.whole(value, i64::MIN..=i64::MAX, what)?;
+                let invalid = format!("{word} value (must be non-negative literal)");
+                let number = usage.known(checker, value, &invalid, what)?;
                 if number >= 1 {
                     return Ok(number);
                 }

@@ -22,7 +22,7 @@ pub(crate) static CGROUP_PATH: Builtin = Builtin {
             Some(ExprKind::String(text)) => text.clone(),
             Some(_) => return Err(checker.error(usage.span, "hierarchies are a string in quotes")),
         };
-        let number = checker.scalar(number)?;
+        let number = usage.scalar(checker, number)?;
         let span = number.span;
         let number = narrowed(number, Type::U64, span);
         Ok(named(Named::Cgroup { hierarchies }, vec![number], usage.span))

@@ -22,7 +22,7 @@ pub(crate) static STRFTIME: Builtin = Builtin {
             return Err(usage.wants_literal(checker, format));
         };
         let clock = clock_of(time);
-        let time = checker.scalar(time)?;
+        let time = usage.scalar(checker, time)?;
         let span = time.span;
         if time.ty.is_signed() && time.constant().is_some_and(|time| time.cast_signed() < 0) {
             return Err(checker.error(span, "a time is no negative number"));

@@ -16,7 +16,12 @@ pub(crate) static USYM: Builtin = Builtin {
         let Some(address) = args.first() else {
             return Err(checker.error(usage.span, "an address is missing"));
         };
-        let address = checker.scalar(address)?;
+        let address = checker.phrased(
+            address.span,
+            usage.span,
+            |checker| checker.scalar(address),
+            |_| format!("{}() expects an integer or pointer argument", usage.name),
+        )?;
         let span = usage.span;
         let address = narrowed(address, Type::U64, span);
         let both = usage.intrinsic(Intrinsic::Identity, Type::U64);

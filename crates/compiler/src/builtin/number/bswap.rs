@@ -13,7 +13,12 @@ pub(crate) static BSWAP: Builtin = Builtin {
         let Some(number) = args.first() else {
             return Err(checker.error(usage.span, "a number is missing"));
         };
-        let number = checker.scalar(number)?;
+        let number = usage.only(
+            checker,
+            number,
+            |checker| checker.scalar(number),
+            |refused| format!("integer arguments ({} provided)", refused.word),
+        )?;
         let size = match number.ty {
             Type::Integer { size, .. } => size,
             _ => 8,

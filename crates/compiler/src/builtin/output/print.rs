@@ -30,7 +30,19 @@ fn print(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<StatementKind> {
             for (place, limit) in limits.iter().enumerate() {
                 // Fewer than none is all, as in bpftrace.
                 let least = if place == 0 { i64::MIN } else { 0 };
-                let limit = checker.whole(limit, least..=i64::from(u32::MAX), "this")?;
+                let limit = checker.phrased(
+                    limit.span,
+                    usage.span,
+                    |checker| checker.whole(limit, least..=i64::from(u32::MAX), "this"),
+                    |refused| {
+                        let given = if refused.word.is_empty() {
+                            "int"
+                        } else {
+                            &refused.word
+                        };
+                        format!("print() expects a int literal ({given} provided)")
+                    },
+                )?;
                 numbers.push(limit.max(0));
             }
             checker.print_map(name, numbers, *span, usage.span)

@@ -45,7 +45,12 @@ pub(super) fn mode_and_depth(checker: &mut Checker<'_>, usage: &Use<'_>) -> Chec
             None => format!("there are {modes}; a depth is a number"),
         };
         let message = format!("unknown stack mode \"{word}\"");
-        return Err(checker.report(Diagnostic::error(*span, message).hint(hint)));
+        let known = format!(
+            "Error parsing stack mode: {}: Invalid value for stack_mode: valid values are bpftrace, raw, perf, and build_id.",
+            usage.name
+        );
+        let wrong = Diagnostic::error(*span, message).hint(hint);
+        return Err(checker.report(wrong.known_as(*span, known)));
     }
     let depth = match (named, args.as_slice()) {
         (Some(_), [_, depth]) | (None, [depth]) => Some(depth),
@@ -57,7 +62,25 @@ pub(super) fn mode_and_depth(checker: &mut Checker<'_>, usage: &Use<'_>) -> Chec
         _ => None,
     };
     let max = match depth {
-        Some(depth) => known_depth(checker, depth)?.min(DEFAULT_DEPTH),
+        Some(depth) => {
+            let name = usage.name;
+            let given = match depth.kind {
+                ast::ExprKind::Integer { value, .. } => value,
+                _ => 0,
+            };
+            let known = checker.phrased(
+                depth.span,
+                usage.span,
+                |checker| known_depth(checker, depth),
+                |_| match given {
+                    1.. => {
+                        format!("{name}([int limit]): limit shouldn't exceed {MAX_DEPTH}, {given} given")
+                    }
+                    _ => format!("{name}: invalid limit value"),
+                },
+            )?;
+            known.min(DEFAULT_DEPTH)
+        }
         None => DEFAULT_DEPTH,
     };
     Ok((named.unwrap_or(checker.globals.stack_mode), max))
@@ -78,10 +101,9 @@ fn known_depth(checker: &mut Checker<'_>, depth: &ast::Expr) -> Checked<u32> {
 pub(super) fn stack(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space) -> Checked<Expr> {
     let (mode, max) = mode_and_depth(checker, usage)?;
     if mode == StackMode::BuildId && space == Space::Kernel {
-        return Err(checker.error(
-            usage.span,
-            "build_id is for stacks of processes: ustack(build_id)",
-        ));
+        let message = "build_id is for stacks of processes: ustack(build_id)";
+        let known = "'build_id' stack mode can only be used for ustack";
+        return Err(checker.report(Diagnostic::error(usage.span, message).known_as(usage.span, known)));
     }
     Ok(Expr::new(
         ExprKind::Stack { space, max },

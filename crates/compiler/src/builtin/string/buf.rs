@@ -68,7 +68,7 @@ fn limits(
             }
         };
     };
-    let length = checker.scalar(bytes)?;
+    let length = usage.scalar(checker, bytes)?;
     if let Some(known) = length.constant().map(u64::cast_signed)
         && known < 0
         && length.ty.is_signed()

@@ -36,7 +36,12 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
     let Some(bytes) = args.get(1) else {
         return checker.string(address?, longest, space, usage.span);
     };
-    let length = checker.integer(bytes)?;
+    let length = usage.only(
+        checker,
+        bytes,
+        |checker| checker.integer(bytes),
+        |refused| format!("int arguments ({} provided)", refused.word),
+    )?;
     // The NUL counts; a text that the program names has none.
     let shortest = match &address {
         Ok(text) if matches!(text.kind, ExprKind::ConstantBytes(_)) => 0,

@@ -16,7 +16,17 @@ pub(crate) static STRNCMP: Builtin = Builtin {
         let [left, right, bytes] = args.as_slice() else {
             return Err(checker.error(usage.span, "two strings and a number are wanted"));
         };
-        let bytes = checker.whole(bytes, 1..=1024, "the number of bytes")? as usize;
+        let range = match checker.expression(bytes)?.constant() {
+            // bpftrace has other words for these.
+            Some(known) if known.cast_signed() >= 0 => usage.span,
+            _ => bytes.span,
+        };
+        let bytes = checker.phrased(
+            range,
+            usage.span,
+            |checker| checker.whole(bytes, 1..=1024, "the number of bytes"),
+            |_| "Builtin strncmp requires a non-negative literal".to_owned(),
+        )? as usize;
         let (left, right) = (checker.expression(left)?, checker.expression(right)?);
         let longest = checker.longest();
         let mut strings = Vec::new();
@@ -28,7 +38,9 @@ pub(crate) static STRNCMP: Builtin = Builtin {
                     let what = checker.describe(&text.ty);
                     let message = format!("strncmp() compares strings, and this is {what}");
                     let hint = "a string stands in quotes, or is read at an address by str()";
-                    return Err(checker.report(Diagnostic::error(span, message).hint(hint)));
+                    let known = "strncmp() only supports string arguments (int provided)";
+                    let wrong = Diagnostic::error(span, message).hint(hint);
+                    return Err(checker.report(wrong.known_as(usage.span, known)));
                 }
                 false => checker.string(text, longest, None, span)?,
             });

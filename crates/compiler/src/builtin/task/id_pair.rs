@@ -4,6 +4,7 @@ use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Intrinsic, Type};
 use crate::lang::ast;
+use crate::lang::diag::Diagnostic;
 use kestrel_bpf::helper;
 
 /// One 32-bit half of a 64-bit intrinsic.
@@ -37,7 +38,14 @@ pub(super) fn id_namespace(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checke
         }
         _ => {
             let message = format!("{}() only supports curr_ns and init as the argument", usage.name);
-            Err(checker.error(usage.span, message))
+            let mut wrong = Diagnostic::error(usage.span, message);
+            if let ast::ExprKind::Identifier(word) = &arg.kind {
+                wrong = wrong.known_as(
+                    arg.span,
+                    format!("Invalid PID namespace mode: {word} (expects: curr_ns or init)"),
+                );
+            }
+            Err(checker.report(wrong))
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Intrinsic, Type};
 use crate::lang::ast::{self, ExprKind};
+use crate::lang::diag::Diagnostic;
 use kestrel_bpf::helper::{self, Helper};
 use kestrel_trace::layout::DateClock;
 
@@ -31,7 +32,20 @@ pub(crate) static NSECS: Builtin = Builtin {
                 let Some((_, helper, _)) = CLOCKS.iter().find(|(known, ..)| *known == name) else {
                     let names: Vec<&str> = CLOCKS.iter().map(|(name, ..)| *name).collect();
                     let message = format!("the clocks are {}", names.join(", "));
-                    return Err(checker.error(arg.span, message));
+                    let (place, known) = match &arg.kind {
+                        ExprKind::Identifier(name) => (arg.span, format!("Invalid timestamp mode: {name}")),
+                        kind => {
+                            let given = if let ExprKind::String(_) = kind {
+                                "string"
+                            } else {
+                                "int"
+                            };
+                            let known =
+                                format!("nsecs() only supports timestamp_mode arguments ({given} provided)");
+                            (usage.span, known)
+                        }
+                    };
+                    return Err(checker.report(Diagnostic::error(arg.span, message).known_as(place, known)));
                 };
                 *helper
             }

@@ -58,10 +58,15 @@ impl Checker<'_> {
             Some(ast::BinaryOp::Add) => MapChange::Add(self.added(name, value)?),
             Some(ast::BinaryOp::Subtract) => MapChange::Add(negated(self.added(name, value)?)),
             Some(op) => MapChange::Set(self.binary(op, target, value, span)?),
-            None => MapChange::Set(
-                self.kept(value)
-                    .and_then(|kept| self.no_aggregation(name, value, kept, span))?,
-            ),
+            None => {
+                let kept = self.phrased(
+                    value.span,
+                    span,
+                    |checker| checker.kept(value),
+                    |refused| refused.in_map(name),
+                )?;
+                MapChange::Set(self.no_aggregation(name, value, kept, span)?)
+            }
         };
         self.stores(name, &keys, change, (target.span, span))
     }
@@ -117,7 +122,12 @@ impl Checker<'_> {
             if let Some(map) = self.globals.map(name).cloned() {
                 self.known_unit(&map, value.span)?;
             }
-            return self.as_number(value);
+            return self.phrased(
+                value.span,
+                value.span,
+                |checker| checker.as_number(value),
+                |refused| format!("Type mismatch for '+': comparing int64 with {}", refused.whole),
+            );
         };
         let pointer = *pointer;
         let count = self.scalar(value)?;

@@ -76,6 +76,7 @@ impl Checker<'_> {
             place.map.title()
         );
         let hint = "count with ++ or += where the handler itself needs a number";
+        self.refuse_word(&format!("{function}_t"));
         Err(self.report(Diagnostic::error(span, message).hint(hint)))
     }
 

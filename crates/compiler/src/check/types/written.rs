@@ -176,8 +176,7 @@ impl<'a> Checker<'a> {
             let hint = hint.unwrap_or_else(otherwise);
             let message = match name.tag {
                 Some(TypeTag::Enum) => format!("Unknown enum: {}", name.name),
-                Some(_) => format!("Cannot resolve unknown type \"{written}\""),
-                None => format!("Unknown identifier: '{written}'"),
+                _ => format!("Cannot resolve unknown type \"{written}\""),
             };
             self.report(Diagnostic::error(name.span, message).hint(hint))
         })

@@ -2,7 +2,7 @@
 
 use super::rewrite::Expander;
 use super::scope::{Call, MacroArgument, Scope};
-use crate::builtin;
+use crate::builtin::{self, no_definition};
 use crate::lang::ast::{Arg, Expr, ExprKind, Macro, MacroParameter, MacroParameterKind, Span, ValueBlock};
 use crate::lang::diag::Diagnostic;
 use std::collections::BTreeMap;
@@ -33,12 +33,14 @@ impl Expander<'_> {
         let (macro_, library) = (known.macro_, known.library);
         if scope.is_in(name, library, args.len()) {
             let message = format!("the macro \"{name}\" calls itself");
-            let kind = self.error(Diagnostic::error(span, message));
+            let chain = scope.chain(name).join(" > ");
+            let known = format!("Recursive macro call detected. Call chain: {chain}");
+            let kind = self.error(Diagnostic::error(span, message).known_as(span, known));
             return Some(Expr { kind, span });
         }
         let mut arguments = BTreeMap::new();
         for (parameter, arg) in macro_.parameters.iter().zip(args) {
-            let one = self.argument(macro_, parameter, &arg.value, scope, depth + 1);
+            let one = self.argument((macro_, span), parameter, &arg.value, scope, depth + 1);
             arguments.insert(parameter.name.as_str(), one);
         }
         self.calls += 1;
@@ -69,7 +71,7 @@ impl Expander<'_> {
     /// Argument of a macro call for one parameter; what does not fit is reported, and stands for itself.
     fn argument(
         &mut self,
-        macro_: &Macro,
+        (macro_, call): (&Macro, Span),
         parameter: &MacroParameter,
         value: &Expr,
         scope: &Scope<'_>,
@@ -112,7 +114,8 @@ impl Expander<'_> {
         let own = &macro_.name.node;
         let message =
             format!("the macro \"{own}\" wants {wanted}, which it may change, and no other expression");
-        self.error(Diagnostic::error(place, message).label(macro_.span, "its definition"));
+        let wrong = Diagnostic::error(place, message).known_as(call, no_definition(own));
+        self.error(wrong.label(macro_.span, "its definition"));
         match kind {
             MacroParameterKind::Map => MacroArgument::Map(name.to_owned()),
             _ => MacroArgument::Variable(name.to_owned()),
@@ -127,7 +130,7 @@ impl Expander<'_> {
         let plural = if counts == ["1"] { "" } else { "s" };
         let counts = counts.join(" or ");
         let message = format!("the macro \"{name}\" takes {counts} argument{plural}, not {count}");
-        let mut diagnostic = Diagnostic::error(span, message);
+        let mut diagnostic = Diagnostic::error(span, message).known_as(span, no_definition(name));
         if let Some(one) = all.first() {
             diagnostic = diagnostic.label(one.name.span, "its definition");
         }

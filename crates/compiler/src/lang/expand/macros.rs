@@ -1,7 +1,7 @@
 //! The macros of a script and of the library, by name.
 
 use crate::builtin;
-use crate::lang::ast::{Arg, ExprKind, Macro, MacroParameterKind};
+use crate::lang::ast::{Arg, ExprKind, Macro, MacroParameterKind, Span};
 use crate::lang::diag::Diagnostic;
 use std::collections::BTreeMap;
 
@@ -28,7 +28,12 @@ impl<'a> Macros<'a> {
                 .find(|other| other.name == parameter.name);
             if let Some(first) = again {
                 let message = format!("\"{}\" is a parameter twice", parameter.name);
-                found.push(Diagnostic::error(parameter.span, message).label(first.span, "here"));
+                let known = format!(
+                    "Ident for macro argument has already been used: {}",
+                    parameter.name
+                );
+                let wrong = Diagnostic::error(parameter.span, message).known_as(parameter.span, known);
+                found.push(wrong.label(first.span, "here"));
             }
         }
         let all = self.by_name.entry(&macro_.name.node).or_default();
@@ -40,7 +45,13 @@ impl<'a> Macros<'a> {
                 "there is a macro \"{}\" already that takes the same",
                 macro_.name.node
             );
-            found.push(Diagnostic::error(macro_.name.span, message).label(first.macro_.name.span, "here"));
+            let head = Span {
+                start: macro_.span.start,
+                end: macro_.name.span.end,
+            };
+            let known = format!("Redefinition of macro: {}", macro_.name.node);
+            let wrong = Diagnostic::error(macro_.name.span, message).known_as(head, known);
+            found.push(wrong.label(first.macro_.name.span, "here"));
             return;
         }
         all.push(OriginatedMacro { macro_, library });

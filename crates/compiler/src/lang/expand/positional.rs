@@ -17,7 +17,8 @@ impl Expander<'_> {
         }
         if index == 0 {
             let message = "parameters of the command line are counted from $1";
-            return self.error(Diagnostic::error(span, message));
+            let known = "syntax: param $0 is out of integer range [1, 9223372036854775807]";
+            return self.error(Diagnostic::error(span, message).known_as(span, known));
         }
         match self.parameter(index) {
             None => {

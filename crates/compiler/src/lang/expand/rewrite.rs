@@ -524,7 +524,9 @@ impl<'a> Expander<'a> {
         };
         let message = format!("the macro \"{own}\" uses @{name}, which is none of its parameters");
         let hint = format!("give it the map: macro {own}(…, @{name}), {own}(…, @map)");
-        self.error(Diagnostic::error(span, message).hint(hint))
+        let known =
+            format!("Unhygienic access to map: @{name}. Maps must be passed into the macro as arguments.");
+        self.error(Diagnostic::error(span, message).known_as(span, known).hint(hint))
     }
 }
 

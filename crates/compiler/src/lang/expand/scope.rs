@@ -91,4 +91,14 @@ impl<'a> Scope<'a> {
             }
         }
     }
+
+    /// The names of the macros that this is inside of, the outermost first, and `name`, which the innermost calls.
+    pub(super) fn chain(&self, name: &str) -> Vec<String> {
+        let mut names = match self {
+            Self::Script => return vec![name.to_owned()],
+            Self::Call(call) => call.caller.chain(call.name),
+        };
+        names.push(name.to_owned());
+        names
+    }
 }
