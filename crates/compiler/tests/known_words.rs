@@ -189,8 +189,8 @@ fn errors_about_operands_begin_as_bpftraces_do() {
             "stdin:1:15-21: ERROR: unable to fold literals due to overflow or underflow",
         ),
         (
-            "5++;",
-            "stdin:1:10-12: ERROR: syntax: increment/decrement requires a variable or map",
+            "++5;",
+            "stdin:1:11-12: ERROR: syntax: increment/decrement requires a variable or map",
         ),
         (
             "$a[1] = 5;",
