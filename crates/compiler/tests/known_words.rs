@@ -37,6 +37,14 @@ fn errors_about_operands_begin_as_bpftraces_do() {
             "stdin:1:13-21: ERROR: avg() only supports integer arguments (string[2] provided)",
         ),
         (
+            "print(\"a\" > 1);",
+            "stdin:1:15-22: ERROR: Type mismatch for '>': comparing string[2] with int8",
+        ),
+        (
+            "print(str((1,2)));",
+            "stdin:1:15-25: ERROR: str() expects a string, integer or a pointer type as first argument ((int8,int8) provided)",
+        ),
+        (
             "@ = sum((1,2));",
             "stdin:1:13-23: ERROR: sum() only supports integer arguments ((int8,int8) provided)",
         ),

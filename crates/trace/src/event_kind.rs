@@ -171,6 +171,32 @@ pub fn find(name: &str) -> Option<&'static EventKindNames> {
     KINDS.iter().find(|kind| kind.is_called(name))
 }
 
+/// What bpftrace says of an event of this kind one of whose `parts`, which follow the kind, is empty.
+pub fn incomplete(kind: &EventKindNames, parts: &[&str]) -> Option<String> {
+    let name = kind.name;
+    let is = |kinds: &[EventKindNames]| kinds.iter().any(|one| one.name == name);
+    Some(match parts {
+        [_] if is(&[TRACEPOINT, SELF]) => format!("{name} probe type requires 2 arguments, found 1"),
+        [_] if is(&[USDT]) => format!("{name} probe type requires 2 or 3 arguments, found 1"),
+        [.., ""] if is(&[TRACEPOINT]) => format!("{name} probe must have a target"),
+        [.., ""] if is(&[USDT]) => format!("{name} probe must have a target function or wildcard"),
+        ["", _] if is(&[UPROBE, URETPROBE]) => format!("{name} should have a target"),
+        [.., ""] if is(&[UPROBE, URETPROBE]) => {
+            format!("{name} should be attached to a function, address, or source file and line (using DWARF)")
+        }
+        [.., ""] if is(&[KPROBE, KRETPROBE]) => {
+            "kprobes should be attached to a function or an address".to_owned()
+        }
+        [.., ""] if is(&[FENTRY, FEXIT]) => "fentry/fexit should specify a function".to_owned(),
+        [.., ""] if is(&[RAW_TRACEPOINT]) => format!("{name} should be attached to a function"),
+        [.., ""] if is(&[INTERVAL, PROFILE]) => format!("Invalid rate of {name} probe: invalid integer: "),
+        [""] if is(&[SOFTWARE, HARDWARE]) => format!("{name} probe must have a {name} event name"),
+        [""] if is(&[TEST, BENCH]) => format!("{name} probes must have a name"),
+        [_] if is(&[BEGIN, END]) => format!("{name} probe type requires 0 arguments, found 1"),
+        _ => return None,
+    })
+}
+
 /// Whether events of a kind are entries of the kernel's functions, whose parameters have numbers in the order of the function's.
 pub fn is_function_entry(kind: &str) -> bool {
     find(kind).is_some_and(|kind| {
@@ -192,6 +218,30 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn events_without_a_part_are_refused_in_the_words_of_the_field() {
+        for (event, said) in [
+            ("uprobe::f", "uprobe should have a target"),
+            (
+                "kretprobe:",
+                "kprobes should be attached to a function or an address",
+            ),
+            (
+                "tracepoint:",
+                "tracepoint probe type requires 2 arguments, found 1",
+            ),
+            ("tracepoint:sched:", "tracepoint probe must have a target"),
+            ("i:s:", "Invalid rate of interval probe: invalid integer: "),
+            ("hardware:", "hardware probe must have a hardware event name"),
+        ] {
+            let mut parts = event.split(':');
+            let kind = find(parts.next().unwrap()).unwrap();
+            let parts: Vec<&str> = parts.collect();
+            assert_eq!(incomplete(kind, &parts).as_deref(), Some(said), "{event}");
+        }
+        assert_eq!(incomplete(&ITER, &[""]), None);
     }
 
     #[test]

@@ -164,7 +164,10 @@ impl<'a> Checker<'a> {
     pub(crate) fn no_registers(&mut self, span: Span) -> Reported {
         let message = format!("the registers are not known at {}", self.context.name);
         let hint = "kprobes and kretprobes have them: kprobe:FUNCTION { record(regs) }";
-        self.report(Diagnostic::error(span, message).hint(hint))
+        let mut wrong = Diagnostic::error(span, message).hint(hint);
+        let kind = self.context.name.split(':').next().unwrap_or_default();
+        wrong.know_as(span, || format!("reg can not be used with \"{kind}\" probes"));
+        self.report(wrong)
     }
 
     fn is_struct(&self, to: Pointee, levels: u8) -> bool {

@@ -6,7 +6,7 @@
 use super::checker::{Checked, Checker, Reported};
 use super::fold;
 use super::operands::no_operator;
-use super::phrase::no_sign;
+use super::phrase::{alike, compared, no_sign};
 use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Type, UnaryOp};
 use super::value::{
     common, comparison, constant, is_literal, is_natural, literal_type, operation, scaled, string_constant,
@@ -407,12 +407,12 @@ impl Checker<'_> {
             (Type::Tuple(_), _) => Self::hint_of_parts(&left.ty),
             _ => Self::hint_of_parts(&right.ty),
         });
+        let of_two_kinds = !alike(&self.refused_as(left), &self.refused_as(right));
         let (left, right) = (self.spelled_value(left), self.spelled_value(right));
         let message = match op {
             _ if !self.globals.infers_types => format!("{l} cannot be compared with {r}"),
-            CompareOp::Equal | CompareOp::NotEqual => {
-                format!("Type mismatch for '{}': comparing {left} with {right}", op.word())
-            }
+            CompareOp::Equal | CompareOp::NotEqual => compared(op.word(), &left, &right),
+            _ if of_two_kinds => compared(op.word(), &left, &right),
             _ => no_operator(op.word(), &left, &right),
         };
         self.report(Diagnostic::error(span, message).maybe_hint(hint))

@@ -36,10 +36,15 @@ impl Refused {
 impl Checker<'_> {
     /// Notes an operand that is refused.
     pub(super) fn refuse(&mut self, operand: &Expr) {
-        self.refused = Refused {
+        self.refused = self.refused_as(operand);
+    }
+
+    /// How bpftrace spells an operand's type.
+    pub(super) fn refused_as(&self, operand: &Expr) -> Refused {
+        Refused {
             word: self.spelled_type(&operand.ty).0.to_owned(),
             whole: self.spelled_value(operand),
-        };
+        }
     }
 
     /// Notes a type of bpftrace's that no value has here.
@@ -159,11 +164,11 @@ pub(super) fn no_sign(sign: char, spelled: &str) -> String {
 }
 
 /// Whether two types are of one kind, or one of them is an address: bpftrace has other words for others.
-fn alike(one: &Refused, other: &Refused) -> bool {
+pub(super) fn alike(one: &Refused, other: &Refused) -> bool {
     one.word == other.word || [one, other].iter().any(|side| side.word == "pointer")
 }
 
 /// bpftrace's words for an operator between values of two kinds.
-fn compared(op: &str, left: &str, right: &str) -> String {
+pub(super) fn compared(op: &str, left: &str, right: &str) -> String {
     format!("Type mismatch for '{op}': comparing {left} with {right}")
 }

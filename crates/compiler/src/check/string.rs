@@ -65,9 +65,18 @@ impl Checker<'_> {
             }
             (ty, _) if ty.is_word() => Ok(read_string(value, space, max, span)),
             (ty, _) => {
+                let spelled = self.spelled_type(&ty).1;
                 let message = format!("a string cannot be read at {}", self.describe(&ty));
                 let hint = "cast it if a string lies there: (char *)…";
-                Err(self.report(Diagnostic::error(value.span, message).hint(hint)))
+                let known = format!(
+                    "str() expects a string, integer or a pointer type as first argument ({spelled} provided)"
+                );
+                let wrong = Diagnostic::error(value.span, message).hint(hint);
+                Err(self.report(if span == value.span {
+                    wrong
+                } else {
+                    wrong.known_as(span, known)
+                }))
             }
         }
     }

@@ -103,7 +103,7 @@ impl Diagnostic {
 
     /// Adds what bpftrace says of the same mistake, and where.
     #[must_use]
-    pub(crate) fn known_as(mut self, span: Span, message: impl Into<String>) -> Self {
+    pub fn known_as(mut self, span: Span, message: impl Into<String>) -> Self {
         self.phrase = Some(Label {
             span,
             message: message.into(),

@@ -3,7 +3,7 @@
 use super::source::ProgramText;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::{DeclaredMap, Globals};
-use kestrel_compiler::lang::ast::{Expr, ExprKind, MapDeclaration};
+use kestrel_compiler::lang::ast::{Expr, ExprKind, MapDeclaration, Span};
 use kestrel_compiler::lang::diag::Diagnostic;
 use std::collections::BTreeMap;
 
@@ -129,7 +129,20 @@ pub(super) fn sizes(program: &ProgramText) -> Result<BTreeMap<String, DeclaredMa
                     map.kind.node
                 );
                 let hint = format!("at least 1: let @{} = {}(1000);", map.name.node, map.kind.node);
-                found.push(Diagnostic::error(map.span, message).hint(hint));
+                let mut wrong = Diagnostic::error(map.span, message).hint(hint);
+                let first = map.args.first().map(|arg| &arg.kind);
+                if !matches!(first, Some(ExprKind::Integer { .. })) {
+                    let start = map.kind.span.end + 1;
+                    let known = "syntax: expected positive integer for map declaration max entries";
+                    wrong = wrong.known_as(
+                        Span {
+                            start,
+                            end: start + 1,
+                        },
+                        known,
+                    );
+                }
+                found.push(wrong);
             }
             (Some(kind), Some(entries)) => {
                 let evicts = kind.evicts;

@@ -196,7 +196,12 @@ fn named_again(probes: &[Probe]) -> Vec<Diagnostic> {
 /// A probe of a program does nothing without a block.
 fn without_block(span: Span) -> Diagnostic {
     let message = "this probe has no { block }, so nothing happens when its event does";
+    let end = Span {
+        start: span.end,
+        ..span
+    };
     Diagnostic::error(span, message)
+        .known_as(end, "syntax: expected '{'")
         .hint("say what to do: { print(comm); }; kestrel trace -e shows events by themselves")
 }
 

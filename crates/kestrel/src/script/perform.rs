@@ -327,10 +327,12 @@ impl Perform {
     fn cat(&mut self, path: &[u8], read: std::io::Result<Vec<u8>>) {
         match read {
             Ok(held) => self.out.extend(self.form().file(held)),
-            Err(error) => self.fail(&format!(
-                "cannot read {}: {error}",
-                shown(&String::from_utf8_lossy(path))
-            )),
+            Err(error) => {
+                let words = error.to_string();
+                let words = words.split(" (os error").next().unwrap_or_default();
+                let path = String::from_utf8_lossy(path);
+                self.fail(&format!("failed to open file '{}' ({words})", shown(&path)));
+            }
         }
     }
 

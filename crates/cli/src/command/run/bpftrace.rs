@@ -191,16 +191,35 @@ fn report(failure: &Failure) {
     }
     match failure.formatted {
         true => eprintln!("{}", failure.message),
-        false => eprintln!("ERROR: {}", failure.message),
+        false => match of_command(&failure.message) {
+            Some(known) => eprintln!("ERROR: {known}\nHINT: {}", failure.message),
+            None => eprintln!("ERROR: {}", failure.message),
+        },
     }
     if let Some(hint) = &failure.hint {
         eprintln!("HINT: {hint}");
     }
 }
 
+/// bpftrace's words for a command that cannot be run.
+fn of_command(message: &str) -> Option<String> {
+    let (command, _) = message.strip_prefix("cannot run `")?.split_once('`')?;
+    Some(format!(
+        "Failed to fork child: Path '{command}' does not exist or is not executable"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_that_cannot_be_run_are_refused_in_bpftraces_words() {
+        let known = of_command("cannot run `./nosuch`: No such file or directory (os error 2)");
+        let said = "Failed to fork child: Path './nosuch' does not exist or is not executable";
+        assert_eq!(known.as_deref(), Some(said));
+        assert_eq!(of_command("-c names no command"), None);
+    }
 
     fn parsed(line: &str) -> Result<Options, clap::Error> {
         let words = ["bpftrace", "-e", "begin { }"]

@@ -182,8 +182,17 @@ impl Reader<'_> {
             }
             _ => "paths begin where the text lies that names them, or in a folder of -I",
         };
-        self.refused
-            .push(Diagnostic::error(path.span, message).hint(hint));
+        let mut wrong = Diagnostic::error(path.span, message).hint(hint);
+        if what == "imported" && why.starts_with("No such file") {
+            let before = self.sources.text().get(..path.span.start as usize);
+            let start = before.and_then(|before| before.rfind("import"));
+            let whole = Span {
+                start: start.map_or(path.span.start, |at| at as u32),
+                ..path.span
+            };
+            wrong = wrong.known_as(whole, "Unable to find suitable path for import");
+        }
+        self.refused.push(wrong);
     }
 
     fn import(&mut self, by: usize, text: ImportedText, path: &Spanned<String>) {

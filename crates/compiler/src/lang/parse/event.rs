@@ -65,11 +65,14 @@ impl Parser<'_> {
         let may_lack =
             optional == Optional::Provider && parts.len() > 2 && !parts.last().is_some_and(is_empty);
         if let Some(empty) = parts.iter().find(|part| is_empty(part) && !may_lack) {
-            let place = empty.span;
-            self.error(
-                Diagnostic::error(place, "a part of the event's name is missing here")
-                    .hint("events are spelled like kprobe:vfs_read or sched:sched_switch"),
-            );
+            let mut wrong = Diagnostic::error(empty.span, "a part of the event's name is missing here")
+                .hint("events are spelled like kprobe:vfs_read or sched:sched_switch");
+            let given: Vec<&str> = parts.iter().skip(1).map(|part| part.text.as_str()).collect();
+            let kind = event_kind::find(&parts[0].text);
+            if let Some(said) = kind.and_then(|kind| event_kind::incomplete(kind, &given)) {
+                wrong = wrong.known_as(whole, said);
+            }
+            self.error(wrong);
         }
         Some(EventSpec {
             name: None,
@@ -142,6 +145,10 @@ impl Parser<'_> {
             let place = span((end - length) as usize, end as usize);
             self.error(
                 Diagnostic::error(place, format!("\"{digits}\" is not an offset in bytes"))
+                    .known_as(
+                        span(self.start() as usize, end as usize),
+                        format!("Invalid offset: invalid integer: {digits}"),
+                    )
                     .hint("offsets are written like kprobe:vfs_read+0x10"),
             );
             return None;
