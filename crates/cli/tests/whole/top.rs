@@ -153,6 +153,74 @@ fn without_a_terminal_it_prints_batches() {
 }
 
 #[test]
+fn processes_that_have_ended_make_room_for_others() {
+    needs_tracing!();
+    let place = WorkFolder::new();
+    // Each process has a key for each event, far more in all than the 16,384 that there is room for.
+    let events: Vec<String> = ([
+        "mmap",
+        "openat",
+        "close",
+        "newfstatat",
+        "execve",
+        "exit_group",
+        "mprotect",
+        "brk",
+    ]
+    .iter())
+    .flat_map(|call| ["enter", "exit"].map(|end| format!("syscalls:sys_{end}_{call}")))
+    .collect();
+    let mut arguments = vec!["top", "-I", "100ms", "-n", "100000", "--format", "json"];
+    arguments.extend(events.iter().map(String::as_str));
+    let out = place.path().join("top.json");
+    let mut running = place
+        .command(&arguments)
+        .stdout(std::fs::File::create(&out).unwrap())
+        .spawn()
+        .unwrap();
+    let last = || -> Option<serde_json::Value> {
+        let text = std::fs::read_to_string(&out).ok()?;
+        serde_json::from_str(
+            text.trim_end_matches('\n')
+                .lines()
+                .rev()
+                .find(|line| line.ends_with('}'))?,
+        )
+        .ok()
+    };
+    let total = |reading: &serde_json::Value| {
+        let events = reading["events"].as_array()?;
+        let ended = events
+            .iter()
+            .find(|row| row["event"] == "syscalls:sys_enter_exit_group")?;
+        ended["total"].as_u64()
+    };
+    while last().is_none() {
+        std::thread::yield_now();
+    }
+    let before = last().as_ref().and_then(total).unwrap_or(0);
+    let made = Command::new("sh")
+        .args([
+            "-c",
+            "i=0; while [ $i -lt 1500 ]; do /bin/true; i=$((i + 1)); done",
+        ])
+        .status();
+    assert!(made.unwrap().success());
+    let whole = |reading: &serde_json::Value| {
+        let missed = reading["missed"].as_u64().unwrap_or(0);
+        total(reading).unwrap_or(0) + missed >= before + 1500
+    };
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !last().is_some_and(|reading| whole(&reading)) && std::time::Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let reading = last().unwrap();
+    assert!(whole(&reading) && reading["in_no_row"] == 0, "{reading}");
+}
+
+#[test]
 fn wrong_options_are_refused_before_the_view_opens() {
     needs_tracing!();
     let place = WorkFolder::new();

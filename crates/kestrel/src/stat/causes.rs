@@ -7,16 +7,20 @@ use kestrel_catalog::catalog::Catalog;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_compiler::lang::parse_probes;
 use kestrel_hook::buffer::layout::{MIN_BYTES, Mode};
+use kestrel_kernel::{Host, procfs};
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::aggregate::read::{Row, Snapshot};
 use kestrel_trace::print;
 use kestrel_trace::symbol::Symbols;
 use kestrel_trace::value::Value;
+use std::collections::{BTreeMap, HashSet};
 
 /// The map in which hits are counted; one of the user's has another name.
 const MAP: &str = "kestrel_causes";
 /// Most keys of that map, and of the handlers' own: more than the usual 4,096, as there is one for each event of each process.
 const MAX_KEYS: u32 = 1 << 14;
+/// With so many keys those of processes that have ended go.
+const FULL: usize = MAX_KEYS as usize / 2;
 
 /// A session that counts who causes its events.
 #[derive(Debug)]
@@ -24,6 +28,9 @@ pub struct Causes {
     session: Session,
     warnings: Vec<(String, Diagnostic)>,
     events: usize,
+    host: Host,
+    /// Hits of processes that have ended, whose keys went: by event and CPU.
+    ended: BTreeMap<(String, u32), u64>,
 }
 
 /// The hits of an event by one process under one name.
@@ -41,11 +48,24 @@ pub struct Cause {
     pub hits: u64,
 }
 
+/// The hits of an event by processes that have ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The event's name.
+    pub event: String,
+    /// The CPU, where hits are split by CPU.
+    pub cpu: Option<u32>,
+    /// Number of hits.
+    pub hits: u64,
+}
+
 /// Counts by cause so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CauseCounts {
     /// Causes of hits, each with its count.
     pub causes: Vec<Cause>,
+    /// Hits of processes that have ended, whose keys made room for others.
+    pub ended: Vec<Ended>,
     /// Hits of unknown cause, since the map has no room for another one.
     pub uncounted_hits: u64,
     /// Contents of the maps of the events' own handlers.
@@ -86,6 +106,8 @@ impl Causes {
             session: Session::start(&plan, catalog, command)?,
             warnings: typed.warnings,
             events,
+            host: catalog.host().clone(),
+            ended: BTreeMap::new(),
         })
     }
 
@@ -108,7 +130,7 @@ impl Causes {
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub fn read(&self, by_cpu: bool) -> Result<CauseCounts> {
+    pub fn read(&mut self, by_cpu: bool) -> Result<CauseCounts> {
         let (own, maps): (Vec<Snapshot>, Vec<Snapshot>) = self
             .session
             .map_snapshots()?
@@ -124,11 +146,45 @@ impl Causes {
                     .collect()
             }
         };
-        Ok(CauseCounts {
+        let counts = CauseCounts {
             causes,
+            ended: self.ended(by_cpu),
             uncounted_hits,
             maps,
-        })
+        };
+        if own.iter().any(|snapshot| snapshot.rows.len() > FULL) {
+            self.forget_ended()?;
+        }
+        Ok(counts)
+    }
+
+    fn ended(&self, by_cpu: bool) -> Vec<Ended> {
+        let mut all: Vec<Ended> = Vec::new();
+        for ((event, cpu), hits) in &self.ended {
+            match all.last_mut() {
+                Some(last) if !by_cpu && last.event == *event => last.hits += hits,
+                _ => all.push(Ended {
+                    event: event.clone(),
+                    cpu: by_cpu.then_some(*cpu),
+                    hits: *hits,
+                }),
+            }
+        }
+        all
+    }
+
+    /// Makes room: takes the keys of processes that have ended out of the map, and adds up what they had.
+    fn forget_ended(&mut self) -> Result<()> {
+        let running: HashSet<u32> = procfs::processes(&self.host)?.into_iter().collect();
+        let taken = self.session.take_rows(MAP, &mut |row, ty| {
+            cause(row, ty, None).is_some_and(|cause| cause.pid > 0 && !running.contains(&cause.pid))
+        })?;
+        for (cpu, snapshot) in &taken {
+            for cause in causes(snapshot, Some(*cpu)) {
+                *self.ended.entry((cause.event, *cpu)).or_default() += cause.hits;
+            }
+        }
+        Ok(())
     }
 
     /// Hits that programs did not see because they were running already on that CPU.

@@ -20,7 +20,7 @@ mod request;
 mod scope;
 mod traced;
 
-pub use causes::{Cause, CauseCounts, Causes};
+pub use causes::{Cause, CauseCounts, Causes, Ended};
 pub use cgroup::Cgroup;
 pub use count::{Amount, Count, Event, Part};
 pub use kestrel_catalog::catalog::counter::counted::{Meaning, Named, Scale};

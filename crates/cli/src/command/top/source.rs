@@ -121,6 +121,12 @@ impl Source for Own<'_> {
         let caused = self.causes.read(wanted.cpus)?;
         let at = self.begun.elapsed();
         self.ask_missed(&caused.causes)?;
+        let ended = caused.ended.into_iter().map(|ended| Hits {
+            event: ended.event,
+            cpu: ended.cpu,
+            count: ended.hits,
+            ..Hits::default()
+        });
         let hits = caused.causes.into_iter().map(|cause| Hits {
             session: String::new(),
             event: cause.event,
@@ -133,7 +139,7 @@ impl Source for Own<'_> {
             lost: 0,
         });
         let mut maps = maps("", &caused.maps, self.catalog.host());
-        for (title, causes) in &self.histograms {
+        for (title, causes) in &mut self.histograms {
             let of = self::maps("", &causes.read(false)?.maps, self.catalog.host());
             maps.extend(of.into_iter().map(|map| MapReading {
                 title: title.clone(),
@@ -142,7 +148,7 @@ impl Source for Own<'_> {
         }
         Ok(Reading {
             at,
-            hits: hits.collect(),
+            hits: hits.chain(ended).collect(),
             causes: None,
             knows: ReadingParts {
                 processes: true,
