@@ -230,6 +230,12 @@ fn behind_the_name_of_a_tool_its_habits_are_answered() {
         ("strace -s 200 ls", "`strace` is", "255 bytes"),
         ("strace ls", "`kestrel trace --syscalls -- ls`", ""),
         ("strace -p 1", "`kestrel trace --syscalls -p 1`", ""),
+        (
+            "babeltrace2 --clock-date t",
+            "`babeltrace2` is `kestrel print`",
+            "--time wall",
+        ),
+        ("babeltrace2 t", "`kestrel print [DIR]`", ""),
         ("lttng view", "leave `lttng` out", "kestrel print"),
     ] {
         let given = answer(&words(line), false).unwrap_or_default();
