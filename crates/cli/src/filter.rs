@@ -230,13 +230,7 @@ pub(crate) fn pairs(text: &str, events: &[EventClass]) -> kestrel_query::Result<
 
 /// The clocks of a trace.
 fn clocks(info: &TraceInfo, begin_ns: u64) -> Clocks {
-    Clocks::here(begin_ns, wall_offset(info))
-}
-
-/// ns since 1970 when the clock of a trace was 0.
-pub(crate) fn wall_offset(info: &TraceInfo) -> u64 {
-    let seconds = info.clock.seconds.saturating_mul(1_000_000_000);
-    seconds.saturating_add(info.clock.nanoseconds.into())
+    Clocks::here(begin_ns, info.clock.ns())
 }
 
 /// Records were wanted and none was found.

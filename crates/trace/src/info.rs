@@ -16,6 +16,22 @@ pub struct ClockOffset {
     pub nanoseconds: u32,
 }
 
+/// ns of a year: a clock that begins in 1970 knows no date.
+const YEAR: u64 = 365 * 24 * 3600 * 1_000_000_000;
+
+impl ClockOffset {
+    /// The offset in ns.
+    pub fn ns(self) -> u64 {
+        let seconds = self.seconds.saturating_mul(1_000_000_000);
+        seconds.saturating_add(self.nanoseconds.into())
+    }
+
+    /// ns since 1970 at a time of its clock; none where the recording, as that of another tool may, does not say the time of day.
+    pub fn date_ns(self, time_ns: u64) -> Option<u64> {
+        Some(self.ns().saturating_add(time_ns)).filter(|date| *date > YEAR)
+    }
+}
+
 /// Behaviour of a full buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferMode {
@@ -158,5 +174,26 @@ impl Uuid {
             *byte = (high * 16 + low) as u8;
         }
         Some(Self(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_begins_in_1970_says_no_date() {
+        let unknown = ClockOffset::default();
+        assert_eq!(unknown.date_ns(78_141_000_000_000), None);
+        // A clock that counts since 1970 itself.
+        assert_eq!(
+            unknown.date_ns(1_790_000_000_000_000_000),
+            Some(1_790_000_000_000_000_000)
+        );
+        let known = ClockOffset {
+            seconds: 1_790_000_000,
+            nanoseconds: 7,
+        };
+        assert_eq!(known.date_ns(1), Some(1_790_000_000_000_000_008));
     }
 }

@@ -115,9 +115,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         nanoseconds: options.ns,
         times: match options.time {
             Time::Mono => Times::Monotonic,
-            Time::Wall => Times::Wall {
-                offset_ns: filter::wall_offset(trace.reader.info()),
-            },
+            Time::Wall => wall(&trace, choice.background.begin_ns),
             Time::Start => Times::Start {
                 begin_ns: choice.background.begin_ns,
             },
@@ -150,6 +148,18 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         ));
     }
     Ok(whole)
+}
+
+/// Times of day; those of its own clock, and said so, of a recording that does not say them.
+fn wall(trace: &Trace, begin_ns: u64) -> Times {
+    let clock = trace.reader.info().clock;
+    if clock.date_ns(begin_ns).is_none() {
+        eprintln!("the recording does not say the time of day: times are those of its clock");
+        return Times::Monotonic;
+    }
+    Times::Wall {
+        offset_ns: clock.ns(),
+    }
 }
 
 /// Calls as lines, where they are asked for or were recorded as such, and the format has lines of calls.

@@ -11,6 +11,7 @@ use kestrel_trace::analyze::ANALYSES;
 use kestrel_trace::calls::{By, Row as CallRow, Summary};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::export::{self, Calls, Export as _, Layout, Style, Text};
+use kestrel_trace::info::ClockOffset;
 use kestrel_trace::print::{self, shown};
 use kestrel_trace::record::Record;
 use kestrel_trace::report::{self, Report, ReportBuilder};
@@ -315,12 +316,14 @@ pub(crate) fn wrong(error: &kestrel_query::Error) -> Vec<String> {
         .collect()
 }
 
-/// The formats of times, in turn.
-pub(crate) fn next_style(style: Style, begin_ns: u64, offset_ns: u64) -> Style {
+/// The formats of times, in turn; without times of day where the recording does not say them.
+pub(crate) fn next_style(style: Style, begin_ns: u64, clock: ClockOffset) -> Style {
     use export::Times;
     let times = match style.times {
         Times::Monotonic => Times::Start { begin_ns },
-        Times::Start { .. } => Times::Wall { offset_ns },
+        Times::Start { .. } if clock.date_ns(begin_ns).is_some() => Times::Wall {
+            offset_ns: clock.ns(),
+        },
         _ => Times::Monotonic,
     };
     Style { times, ..style }

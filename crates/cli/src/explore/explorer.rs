@@ -12,6 +12,7 @@ use crate::terminal::{AfterKey, Edited, HelpWindow, KeyCode, KeyEvent, KeyModifi
 use kestrel_query::{Keys, Pairs};
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::export::Style;
+use kestrel_trace::info::ClockOffset;
 use kestrel_trace::print::shown;
 use kestrel_trace::stacks::Weight;
 use std::time::Duration;
@@ -28,8 +29,8 @@ pub(crate) struct Explorer {
     /// The pairs of events whose latencies are looked at.
     pairs: Vec<Pairs>,
     style: Style,
-    /// ns since 1970 when the recording's clock was 0.
-    offset_ns: u64,
+    /// From the recording's clock to the time of day.
+    clock: ClockOffset,
     /// Columns of the histogram when it was drawn.
     pub(super) columns: usize,
     /// A word about the last key.
@@ -98,7 +99,7 @@ const SOON: Duration = Duration::from_millis(50);
 
 impl Explorer {
     /// A recording of which nothing was read yet, and the scope to begin with.
-    pub(crate) fn new(jobs: Jobs, trace: Trace, scope: Scope, offset_ns: u64) -> Self {
+    pub(crate) fn new(jobs: Jobs, trace: Trace, scope: Scope, clock: ClockOffset) -> Self {
         let pairs = usual_pairs(&trace.reader.info().events);
         let style = Style::default();
         Self {
@@ -107,7 +108,7 @@ impl Explorer {
             mode: Mode::Looking,
             pairs,
             style,
-            offset_ns,
+            clock,
             columns: 0,
             notice: None,
             trace,
@@ -403,7 +404,7 @@ impl Explorer {
             KeyCode::Char('/') => self.ask_for(PromptPurpose::Text),
             KeyCode::Char('#') => self.ask_for(PromptPurpose::Number),
             KeyCode::Char('T') => {
-                self.style = next_style(self.style, self.jobs.source.begin_ns, self.offset_ns);
+                self.style = next_style(self.style, self.jobs.source.begin_ns, self.clock);
                 let style = self.style;
                 self.level_mut().restyle(style);
             }

@@ -28,7 +28,7 @@ mod timeline;
 
 use crate::calls;
 use crate::exit::{Exit, Failure};
-use crate::filter::{Choice, wall_offset};
+use crate::filter::Choice;
 use crate::stacks::with_lines;
 use crate::terminal;
 use answer::Source;
@@ -69,6 +69,6 @@ fn explorer(trace: Trace, path: &Path, choice: Choice, lines: bool) -> Explorer 
         Some(filter) => whole.and(Condition::asked(filter)),
         None => whole,
     };
-    let offset_ns = wall_offset(trace.reader.info());
-    Explorer::new(Jobs::new(source), trace, scope, offset_ns)
+    let clock = trace.reader.info().clock;
+    Explorer::new(Jobs::new(source), trace, scope, clock)
 }

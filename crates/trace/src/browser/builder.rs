@@ -207,8 +207,8 @@ impl PageBuilder {
             losses.clone().map(|loss| (loss.to_ns - loss.from_ns).into()),
         );
         columns.numbers("loss.count", losses.map(|loss| loss.count.into()));
-        let offset =
-            u128::from(about.info.clock.seconds) * 1_000_000_000 + u128::from(about.info.clock.nanoseconds);
+        let clock = about.info.clock;
+        let offset = clock.date_ns(timeline.begin_ns).map(|_| clock.ns().to_string());
         let cpus = self.cpus.iter().enumerate().filter(|(_, is)| **is);
         let about = json!({
             "host": about.info.hostname,
@@ -218,7 +218,7 @@ impl PageBuilder {
             "path": about.path,
             "missing": about.missing,
             "notes": about.notes,
-            "clock": offset.to_string(),
+            "clock": offset,
             "begin": timeline.begin_ns.to_string(),
             "end": end_ns.to_string(),
             "bucket": timeline.bucket_ns,

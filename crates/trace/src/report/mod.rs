@@ -178,14 +178,11 @@ impl ReportBuilder {
         let options = self.options;
         let timeline = self.timeline.finish();
         let info = reader.info();
-        let offset = info.clock.seconds.saturating_mul(1_000_000_000);
         Report {
             hostname: info.hostname.clone(),
             kernel_release: info.kernel_release.clone(),
             command: info.command.clone(),
-            begins_ns: offset
-                .saturating_add(u64::from(info.clock.nanoseconds))
-                .saturating_add(timeline.begin_ns),
+            begins_ns: info.clock.ns().saturating_add(timeline.begin_ns),
             span_ns: timeline.end_ns - timeline.begin_ns,
             records: self.records,
             packets: reader.packets(),

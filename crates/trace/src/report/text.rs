@@ -2,6 +2,7 @@
 
 use super::Report;
 use crate::analyze::{Count, Histogram};
+use crate::info::ClockOffset;
 use crate::print::{clipped, columns, counted, duration, fill, shown, thousands};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -9,8 +10,6 @@ use std::time::{Duration, UNIX_EPOCH};
 const ROWS: usize = 12;
 /// Rows of the histogram over time.
 const HEIGHT: u64 = 5;
-/// ns of a year: a clock that begins in 1970 knows no time of day.
-const YEAR: u64 = 365 * 24 * 3600 * 1_000_000_000;
 
 /// Renders a report, at most `width` columns wide (at least 60).
 pub fn text(report: &Report, width: usize, colour: bool) -> String {
@@ -102,8 +101,10 @@ impl Page {
         };
         self.line(&format!("{title}{host}"));
         // Files of other tools may not say what time of day it was.
-        if report.records > 0 && report.begins_ns > YEAR {
-            let begin = UNIX_EPOCH + Duration::from_nanos(report.begins_ns);
+        if report.records > 0
+            && let Some(begins_ns) = ClockOffset::default().date_ns(report.begins_ns)
+        {
+            let begin = UNIX_EPOCH + Duration::from_nanos(begins_ns);
             let begin = format!("from {}", humantime::format_rfc3339_millis(begin));
             let begin = self.paint(Ink::Quiet, &begin);
             self.line(&begin);

@@ -8,7 +8,7 @@ use kestrel_trace::calls::{Signature, Signatures};
 use kestrel_trace::ctf::directory::{self, Trace};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::export::{Calls, Layout, Shown, Style};
-use kestrel_trace::info::TraceInfo;
+use kestrel_trace::info::{ClockOffset, TraceInfo};
 use kestrel_trace::layout::{Base, FieldType, Space};
 use kestrel_trace::process::Processes;
 use kestrel_trace::report::{Options, Report};
@@ -33,7 +33,7 @@ const ROUNDS: u64 = 200;
 const FUTEX: u64 = 202;
 const READ: u64 = 0;
 
-fn events() -> [EventClass; 4] {
+fn events() -> [EventClass; 5] {
     let comm = || FieldType::CharArray { size: 16 };
     let number = || integer(4, true, Base::Decimal);
     let stack = FieldType::Stack {
@@ -69,7 +69,7 @@ fn events() -> [EventClass; 4] {
             3,
             "tracepoint",
             "raw_syscalls:sys_enter",
-            vec![("id", long()), ("args", arguments)],
+            vec![("id", long()), ("args", arguments.clone())],
         ),
         class(
             4,
@@ -77,13 +77,20 @@ fn events() -> [EventClass; 4] {
             "raw_syscalls:sys_exit",
             vec![("id", long()), ("ret", long())],
         ),
+        // As `record --syscalls` has a class for each kind of arguments.
+        class(
+            5,
+            "tracepoint",
+            "raw_syscalls:sys_enter",
+            vec![("id", long()), ("args", arguments), ("size", long())],
+        ),
     ]
 }
 
 /// A trace: on CPU 0 `MARKUP` (100) and `db` (200) take turns, by futex; on CPU 1 `reader` (300) reads, and is blocked (D) for longer and longer. Then `late`
 /// (400) waits for a CPU for 7 rounds. Records are lost in the middle.
 fn recorded(path: &Path) -> TraceInfo {
-    let [switch, waking, enter, exit] = events();
+    let [switch, waking, enter, exit, enter_sized] = events();
     let info = TraceInfo {
         events: events().to_vec(),
         ..info()
@@ -121,7 +128,12 @@ fn recorded(path: &Path) -> TraceInfo {
         if round > 0 {
             push(0, at + 2 * MS + 500, &exit, b, &[Cell::U(FUTEX), Cell::U(0)]);
         }
-        push(1, at + 10, &enter, 300, &entered(READ, round));
+        if round % 4 == 0 {
+            let [id, args] = entered(READ, round);
+            push(1, at + 10, &enter_sized, 300, &[id, args, Cell::U(8)]);
+        } else {
+            push(1, at + 10, &enter, 300, &entered(READ, round));
+        }
         push(1, at + 20, &switch, 300, &switched(300, 2, 0));
         push(1, at + 30 + round * 30_000, &waking, 0, &woken(300, 1));
         push(1, at + 40 + round * 30_000, &switch, 0, &switched(0, 0, 300));
@@ -542,4 +554,36 @@ fn a_page_of_too_much_is_a_sample_and_says_so() {
             .any(|row| row[0] == "70.00 ms" && row[1] == "late 400")
     );
     page.is_well();
+}
+
+#[test]
+fn a_page_of_one_record_without_a_time_of_day_invents_none() {
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("one.trace");
+    let [_, waking, ..] = events();
+    let info = TraceInfo {
+        events: events().to_vec(),
+        clock: ClockOffset::default(),
+        ..info()
+    };
+    let mut ring = Ring::new(UUID, 0, 0);
+    let cells = [text("db"), Cell::U(200), Cell::U(0)];
+    ring.push(BEGIN_NS, &record(&waking, BEGIN_NS, 100, 100, &cells));
+    ring.leave();
+    let mut writer = directory::create(&path, info, false).unwrap();
+    writer.append(0, 0, &ring.bytes()).unwrap();
+    writer
+        .finish(&Summary::default(), &symbols(), &Processes::default())
+        .unwrap();
+    let file = place.path().join("one.html");
+    std::fs::write(&file, page(&mut directory::open(&path).unwrap(), Limits::USUAL)).unwrap();
+    browser.open(&file, READY);
+    browser.evaluate("kestrel.panel.show('about')");
+    let text = browser.evaluate("document.body.innerText").to_string();
+    assert!(text.contains("it does not say the time of day"), "{text}");
+    assert!(!text.contains("1970") && !text.contains("1 ns"), "{text}");
+    assert!(browser.problems().is_empty(), "{:?}", browser.problems());
 }

@@ -16,7 +16,7 @@ function stackWeights(recording, from, to, by) {
     }
   } else {
     for (let i = after(events.time, from - 1), last = after(events.time, to); i < last; i++) {
-      if (!events.stack[i] || (by !== 'events' && events.cls[i] !== Number(by))) continue;
+      if (!events.stack[i] || (by !== 'events' && recording.eventOf[events.cls[i]] !== Number(by))) continue;
       weights[events.stack[i] - 1] += recording.classes[events.cls[i]].stride;
       stacks++;
     }

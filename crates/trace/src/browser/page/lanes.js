@@ -57,10 +57,10 @@ class Strip {
 
 /** Times of a row's events. */
 class Ticks {
-  constructor(list, events) {
+  constructor(list, events, eventOf) {
     this.ref = list;
     this.time = Float64Array.from(list, index => events.time[index]);
-    this.colour = Uint8Array.from(list, index => hue(events.cls[index] + 1));
+    this.colour = Uint8Array.from(list, index => hue(eventOf[events.cls[index]] + 1));
   }
 
   at(time, slack) {
@@ -139,9 +139,9 @@ class Lane {
   }
 
   get ticks() {
-    const { events, eventsOf, eventsOn } = this.recording;
+    const { events, eventsOf, eventsOn, eventOf } = this.recording;
     const of = this.kind === 'cpu' ? eventsOn : eventsOf;
-    return this.once('ticks', () => new Ticks(of.list(this.number), events));
+    return this.once('ticks', () => new Ticks(of.list(this.number), events, eventOf));
   }
 
   /** Sums by buckets of time, where the page has not all states. */

@@ -4,16 +4,16 @@ const byId = id => document.getElementById(id);
 
 /** What is missing or left out, above all else. */
 function warnings(recording) {
-  const { about, losses, classes } = recording;
+  const { about, losses } = recording;
   const lines = [...about.missing];
   if (losses.count.length) {
     const all = losses.count.reduce((a, b) => a + b, 0);
     lines.push(`${thousands(all)} events or packets are missing at ${counted(losses.count.length, 'place')}, the first at ${moment(losses.from[0])}: red in the time lines.`);
   }
-  const sampled = classes.filter(cls => cls.stride > 1).sort((a, b) => b.count - a.count);
+  const sampled = recording.sampledEvents();
   if (sampled.length) {
-    const shown = sampled.slice(0, 3).map(cls => `one in ${cls.stride} of ${thousands(cls.count)} ${cls.name}`).join(', ');
-    lines.push(`The recording has ${counted(about.records, 'event')}; the page has a sample of the most frequent: ${shown}${sampled.length > 3 ? ', …' : ''}. Totals of the whole recording are of all; those of a range are estimated.`);
+    const shown = sampled.slice(0, 3).map(event => `one in ${event.stride} of ${thousands(event.count)} ${event.name}`).join(', ');
+    lines.push(`The recording has ${counted(about.records, 'event')}; the page has a sample of the most frequent: ${shown}${sampled.length > 3 ? ` and so on, ${sampled.length} events in all` : ''}. Totals of the whole recording are of all; those of a range are estimated.`);
   }
   if (about.states && about.states.left_out) lines.push(`${counted(about.states.left_out, 'state')} of threads of at most ${duration(about.states.up_to)} are drawn as sums only.`);
   if (about.calls && about.calls.left_out) lines.push(`${counted(about.calls.left_out, about.calls.spans ? 'call or span' : 'system call')} of at most ${duration(about.calls.up_to)} are not drawn.`);
@@ -81,7 +81,7 @@ async function main() {
   const { about } = recording;
   document.title = `${about.command || about.path} · Kestrel`;
   byId('title').textContent = about.path;
-  byId('subtitle').textContent = [about.command, about.host, about.kernel && `Linux ${about.kernel}`, recording.wall(0).slice(0, 19) + ' UTC'].filter(Boolean).join('  ·  ');
+  byId('subtitle').textContent = [about.command, about.host, about.kernel && `Linux ${about.kernel}`, recording.wall(0).replace(/\.\d+/, '')].filter(Boolean).join('  ·  ');
   byId('title').parentNode.title = byId('subtitle').textContent;
   const timeline = new Timeline(recording, byId('lanes'), byId('overview'), byId('bar'));
   const current = {};

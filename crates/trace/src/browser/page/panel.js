@@ -276,7 +276,7 @@ class Panel {
       return this.nothing('The recording has no stacks: ', element('b', '', 'kestrel record -g'), ' takes them with each event, ', element('b', '', 'kestrel record -F 99 -g'), ' a profile.');
     }
     const choice = element('select');
-    const options = [['events', 'all events with stacks'], ...recording.classes.map((cls, index) => [String(index), cls.name]).filter(([index]) => recording.classes[index].stacks)];
+    const options = [['events', 'all events with stacks'], ...recording.names.filter(event => recording.classes.some((cls, index) => cls.stacks && recording.eventOf[index] === event)).map(event => [String(event), recording.classes[event].name])];
     if (recording.states.stack.some(stack => stack > 0)) options.unshift(['waits', 'time off the CPU']);
     for (const [value, label] of options) choice.append(Object.assign(element('option', '', label), { value }));
     choice.value = this.flameBy;
@@ -309,16 +309,17 @@ class Panel {
   }
 
   about() {
-    const { about, losses, classes } = this.recording;
+    const { about, losses } = this.recording;
     const list = element('dl');
     const add = (name, value) => value && list.append(element('dt', '', name), element('dd', '', String(value)));
     add('command', about.command);
     add('machine', `${about.host}, Linux ${about.kernel}, ${about.machine}`);
     add('recording', about.path);
-    add('first record', `${this.recording.wall(0)} (${this.recording.clock(0)} of the kernel's clock)`);
-    add('length', duration(this.recording.span));
+    const [wall, clock] = [this.recording.wall(0), this.recording.clock(0)];
+    add('first record', wall ? `${wall} (${clock} of the kernel's clock)` : `${clock} of the recording's clock; it does not say the time of day`);
+    add('length', duration(this.recording.length));
     add('records', thousands(about.records));
-    for (const cls of classes) if (cls.stride > 1) add('sample', `of ${thousands(cls.count)} ${cls.name} the page has one in ${cls.stride}`);
+    for (const event of this.recording.sampledEvents()) add('sample', `of ${thousands(event.count)} ${event.name} the page has one in ${event.stride}`);
     for (const line of about.missing) add('missing', line);
     for (const note of about.notes) add('note', note);
     for (let i = 0; i < Math.min(100, losses.count.length); i++) {

@@ -5,9 +5,15 @@ class Recording {
     const about = this.about = columns.about;
     this.columns = columns;
     this.origin = BigInt(about.begin);
-    this.span = Math.max(1, Number(BigInt(about.end) - this.origin));
+    this.length = Number(BigInt(about.end) - this.origin);
+    // A single record has no length, and is drawn all the same.
+    this.span = Math.max(1, this.length);
     const time = name => columns.numbers(name, this.origin);
     this.classes = about.classes;
+    // Classes of one name, of which `record --syscalls` makes several, are one event: the number of the first.
+    this.eventOf = this.classes.map(cls => this.classes.findIndex(other => other.name === cls.name));
+    // The first class of each event, in the order of the classes.
+    this.names = [...new Set(this.eventOf)];
     this.threads = { tid: columns.numbers('thread.tid'), pid: columns.numbers('thread.pid'), followed: columns.numbers('thread.followed'), name: columns.strings('thread.name').all() };
     this.events = {
       time: time('event.time'), cls: columns.numbers('event.class'), cpu: columns.numbers('event.cpu'),
@@ -51,6 +57,17 @@ class Recording {
     return Uint32Array.from(this.events.cls, cls => seen[cls]++);
   }
 
+  /** Events of which the page has a sample: how many there were, and of how many it has one. */
+  sampledEvents() {
+    const all = this.names.map(event => {
+      const sampled = this.classes.filter((cls, index) => this.eventOf[index] === event && cls.stride > 1);
+      const strides = sampled.map(cls => cls.stride);
+      const [least, most] = [Math.min(...strides), Math.max(...strides)];
+      return { name: this.classes[event].name, count: sampled.reduce((sum, cls) => sum + cls.count, 0), stride: least === most ? `${most}` : `${least} to ${most}` };
+    });
+    return all.filter(event => event.count > 0).sort((a, b) => b.count - a.count);
+  }
+
   /** Whether not all events are in the page. */
   get sampled() {
     return this.classes.some(cls => cls.stride > 1);
@@ -65,8 +82,9 @@ class Recording {
     return String.fromCharCode(this.states.state[state]);
   }
 
-  /** The time on the wall, as the traced machine had it. */
+  /** The time on the wall, as the traced machine had it; nothing where the recording does not say it. */
   wall(ns) {
+    if (!this.about.clock) return '';
     const all = BigInt(this.about.clock) + this.origin + BigInt(Math.round(ns));
     const text = new Date(Number(all / 1000000n)).toISOString();
     return `${text.slice(0, 10)} ${text.slice(11, 19)}.${String(all % 1000000000n).padStart(9, '0')} UTC`;

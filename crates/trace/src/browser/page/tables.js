@@ -135,14 +135,17 @@ function histogram(sorted) {
   return buckets;
 }
 
-/** Events of each class in a range; of classes of which the page has a sample, as many as that stands for. */
+/** Records of each event in a range; of classes of which the page has a sample, as many as that stands for. */
 function eventCounts(recording, from, to) {
-  const { events, classes } = recording;
+  const { events, classes, eventOf } = recording;
   const whole = from <= 0 && to >= recording.span;
   const counts = new Float64Array(classes.length);
   if (!whole) for (let i = after(events.time, from - 1), last = after(events.time, to); i < last; i++) counts[events.cls[i]]++;
-  const rows = classes.map((cls, index) => ({
-    name: cls.name, index, count: whole ? cls.count : counts[index] * cls.stride, estimated: !whole && cls.stride > 1,
-  }));
+  const rows = classes.map((cls, index) => ({ name: cls.name, index, count: 0, estimated: false }));
+  classes.forEach((cls, index) => {
+    const row = rows[eventOf[index]];
+    row.count += whole ? cls.count : counts[index] * cls.stride;
+    row.estimated ||= !whole && cls.stride > 1 && counts[index] > 0;
+  });
   return rows.filter(row => row.count > 0).sort((a, b) => b.count - a.count);
 }

@@ -449,7 +449,7 @@ class Timeline {
     context.textBaseline = 'middle';
     context.textAlign = 'left';
     context.fillText(counted(about.records, 'event'), 10, height / 2 - 8);
-    context.fillText(`in ${duration(recording.span)}`, 10, height / 2 + 8);
+    context.fillText(`in ${duration(recording.length)}`, 10, height / 2 + 8);
   }
 
   placeThumb() {
