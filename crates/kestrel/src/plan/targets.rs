@@ -2,7 +2,6 @@
 
 use super::source::Options;
 use crate::ftrace::one_of_cpus;
-use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::{Resolved, is_own_event};
 use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_trace::about::about;
@@ -53,8 +52,11 @@ fn is_of_no_process(kind: &str) -> bool {
 
 /// Whether the kernel counts an event in one process alone.
 fn counts_in_process(events: &Resolved) -> bool {
-    let mut mechanisms = events.strategies.iter().map(|strategy| &strategy.mechanism);
-    mechanisms.all(|mechanism| matches!(mechanism, Mechanism::Counter(counter) if counter.process.is_some()))
+    let mut counters = events
+        .strategies
+        .iter()
+        .map(|strategy| strategy.mechanism.counter());
+    counters.all(|counter| counter.is_some_and(|counter| counter.process.is_some()))
 }
 
 /// The fields of events that hold the number of a thread, which all of them have under all strategies.
@@ -114,7 +116,7 @@ fn guard(events: &mut Resolved, condition: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kestrel_catalog::attach;
+    use kestrel_catalog::attach::{self, Mechanism};
     use kestrel_catalog::catalog::{Instance, Strategy};
     use kestrel_compiler::context::{Context, ProgramKind};
     use kestrel_kernel::perf::Software;

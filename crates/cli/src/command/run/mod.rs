@@ -80,7 +80,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let catalog = Catalog::new(Host::default()).with_debug_files(options.debuginfo.clone());
     let catalog = catalog.for_script(process);
-    let catalog = match options.r#unsafe {
+    let forces_places = options.r#unsafe;
+    let catalog = match forces_places {
         true => catalog.with_forced_places(),
         false => catalog,
     };
