@@ -328,3 +328,41 @@ fn names_of_other_threads_are_known_by_number() {
         .run(&["run", "-e", "begin { print(comm(\"x\")); }"])
         .fails(2, &["Cannot cast from \"string["]);
 }
+
+/// Keys may take as much as a program can put together: three long strings.
+#[test]
+fn keys_of_long_strings() {
+    needs_tracing!();
+    let program = "config = { max_strlen = 9999 }
+        begin { $c = (char *)curtask.comm; $a = (str($c), 1, str($c)); @[$a] = 1; @b[str($c), 2, str($c)] = count(); }";
+    let run = run(program).succeeds();
+    let comm = "kestrel";
+    assert!(
+        run.out.contains(&format!("@[{comm}, 1, {comm}]: 1\n")),
+        "{}",
+        run.out
+    );
+    assert!(
+        run.out.contains(&format!("@b[{comm}, 2, {comm}]: 1\n")),
+        "{}",
+        run.out
+    );
+    let program = "config = { max_strlen = 64000 } begin { @[str((char *)curtask.comm)] = 1; }";
+    WorkFolder::new()
+        .run(&["run", "-q", "-e", program])
+        .fails(2, &["these keys take 64008 bytes; there is room for 32768"]);
+}
+
+/// A variable without a type to which nothing is assigned cannot be read; one that is only declared can be declared.
+#[test]
+fn variables_that_never_have_a_type() {
+    needs_tracing!();
+    run("begin { let $a; print($a); }").fails(2, &["Could not resolve the type of this variable"]);
+    run("begin { let $a; }").succeeds();
+    let out = run("begin { let $a; print($a); $a = 5; print($a); }")
+        .succeeds()
+        .out;
+    assert_eq!(out.trim(), "0\n5", "{out}");
+    run("config = { max_strlen = 10, max_map_keys = 5 } begin { }").fails(2, &["expected \";\""]);
+    run("begin { print(str($0)); }").fails(2, &["counted from $1"]);
+}

@@ -130,6 +130,7 @@ fn check_once(
         span: object.span,
     }));
     let undecided = std::mem::take(&mut checker.undecided);
+    checker.refuse_reads_without_type(&undecided);
     for id in undecided.into_iter().chain(std::mem::take(&mut checker.unset)) {
         let name = checker
             .variables

@@ -278,6 +278,16 @@ impl Checker<'_> {
         Ok(Expr::new(kind, ty, span))
     }
 
+    /// Refuses to read variables that are declared without a type and never assigned to.
+    pub(super) fn refuse_reads_without_type(&mut self, undecided: &[VariableId]) {
+        let read = undecided.iter().filter(|id| self.read_early.contains(id));
+        let declared: Vec<Span> = read.filter_map(|id| self.declared.get(id).copied()).collect();
+        for place in declared {
+            let diagnostic = Diagnostic::error(place, "Could not resolve the type of this variable");
+            self.report(diagnostic.hint("nothing is ever assigned to it: declare its type, let $a: int64"));
+        }
+    }
+
     /// A variable that is first set at a place: it holds what all its uses have shown that it must.
     pub(super) fn new_variable(&mut self, name: &str, ty: Type, declared: Span) -> VariableId {
         let id = VariableId(u32::try_from(self.variables.len()).unwrap_or(u32::MAX));

@@ -8,8 +8,8 @@ use crate::user_symbol::has_code;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
-/// Most bytes of a key, the generation included.
-pub const MAX_KEY: u32 = 16 << 10;
+/// Most bytes of a key, the generation included: programs put it together in a value of a per-CPU map, which has no more.
+pub const MAX_KEY: u32 = 32 << 10;
 /// Bytes of a key that kernels before 5.16 take, too.
 pub const EVERY_KEY: u32 = 512;
 /// Default number of entries of a map.

@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_block_and_the_environment_set_the_same_things() {
         let (block, found) = read(
-            "config = { stack_mode = perf; MAX_MAP_KEYS = 7, BPFTRACE_MISSING_PROBES=\"warn\"
+            "config = { stack_mode = perf; MAX_MAP_KEYS = 7; BPFTRACE_MISSING_PROBES=\"warn\"
              str_trunc_trailer = \"\"; print_maps_on_exit = 0; license = \"Dual BSD/GPL\"; strlen = 99;
              cache_user_symbols = PER_PID; unstable_tseries = enable; perf_rb_pages = 64 }",
         );

@@ -48,6 +48,10 @@ impl Expander<'_> {
             },
             _ => return None,
         };
+        if index == 0 {
+            // It is refused as a value.
+            return None;
+        }
         let text = self.parameter(index).unwrap_or_default();
         let rest = usize::try_from(skipped)
             .ok()

@@ -340,7 +340,7 @@ impl Parser<'_> {
         Ok(Item::Param(name, value))
     }
 
-    /// `{ name = value … }`; between them stand semicolons or commas, which may be left out unless they are `separated`.
+    /// `{ name = value … }`; between them stand semicolons or commas, or nothing, but always semicolons where they are `separated`.
     fn settings(&mut self, separated: bool) -> Parsed<Settings> {
         self.expect("{")?;
         let mut settings = Vec::new();
@@ -348,7 +348,7 @@ impl Parser<'_> {
             let name = self.expect_name("a setting's name or \"}\"")?;
             self.expect("=")?;
             settings.push((name, self.expression()?));
-            if separated && !self.is(";") && !self.is(",") && !self.is("}") {
+            if separated && !self.is(";") && !self.is("}") {
                 return Err(self.unexpected("\";\" or \"}\""));
             }
             while self.eat(";") || self.eat(",") {}
