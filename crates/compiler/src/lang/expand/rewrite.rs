@@ -537,11 +537,10 @@ fn macro_name<'e>(written: &'e Expr, expanded: &Expr) -> Option<&'e str> {
         ExprKind::Call { name, .. } => Some(name.node.as_str()),
         _ => None,
     };
-    let is_same = match (&written.kind, &expanded.kind) {
-        (ExprKind::Identifier(_), ExprKind::Identifier(_)) => true,
-        (ExprKind::Call { .. }, ExprKind::Call { .. }) => true,
-        _ => false,
-    };
+    let is_same = matches!(
+        (&written.kind, &expanded.kind),
+        (ExprKind::Identifier(_), ExprKind::Identifier(_)) | (ExprKind::Call { .. }, ExprKind::Call { .. })
+    );
     name_of(written).filter(|name| !is_same && !name.starts_with(OWN))
 }
 
