@@ -42,8 +42,7 @@ impl Session {
         let cpus = possible_cpus()?;
         let by_cpu = cpus.iter().enumerate().map(|(place, cpu)| {
             let elements = taken.iter();
-            let elements =
-                elements.map(|(key, element)| (key.clone(), map.cpu_values(element).skip(place).next()));
+            let elements = elements.map(|(key, element)| (key.clone(), map.cpu_values(element).nth(place)));
             (cpu, Snapshot::new(&ty, &[], elements))
         });
         Ok(by_cpu.collect())
