@@ -123,6 +123,11 @@ fn is_of_task(address: &Expr) -> bool {
     }
 }
 
+/// Whether an expression is the one helper's answer that has the numbers of user and group.
+fn is_user_and_group(expr: &Expr) -> bool {
+    matches!(&expr.kind, ExprKind::Intrinsic(Intrinsic::Helper { helper, .. }) if *helper == helper::GET_CURRENT_UID_GID)
+}
+
 /// Whether a helper copies a text that the program itself has, as `strlen` and `str_concat` do.
 fn is_copy(helper: Helper, operands: &[Expr]) -> bool {
     helper == helper::PROBE_READ_KERNEL_STR && operands.last().is_some_and(is_own)
@@ -296,10 +301,8 @@ impl Refusals<'_> {
                 }
             }
             // `username` takes the lower half alone.
-            ExprKind::Convert { value, .. } if matches!(&value.kind, ExprKind::Intrinsic(Intrinsic::Helper { helper, .. }) if *helper == helper::GET_CURRENT_UID_GID) => {
-                if !has_field(self.event, "uid") {
-                    self.missing(span, "username", "uid");
-                }
+            ExprKind::Convert { value, .. } if is_user_and_group(value) && !has_field(self.event, "uid") => {
+                self.missing(span, "username", "uid");
             }
             ExprKind::Intrinsic(Intrinsic::Helper { helper, .. })
                 if *helper == helper::GET_SMP_PROCESSOR_ID && self.event.is_none() =>

@@ -1,7 +1,7 @@
 //! Advice on what to record instead, in refusals of a program: for each event all that a handler needs of it, and for the program one line.
 
 use super::events::RECORD_IT;
-use kestrel_compiler::lang::ast::{Expr, ExprKind, Probe};
+use kestrel_compiler::lang::ast::{EventSpec, Expr, ExprKind, Probe};
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_compiler::lang::walk::Node;
 use kestrel_replay::event::{advice, advised};
@@ -65,6 +65,61 @@ const PLACEHOLDERS: &[&str] = &["…", "BYTES", "ADDRESS"];
 /// Whether the user is to fill in something of advised values, which cannot be pasted.
 pub(super) fn is_to_fill_in(values: &str) -> bool {
     PLACEHOLDERS.iter().any(|it| values.contains(it))
+}
+
+/// What must be there where all events may be missing.
+const ALTERNATIVES: &str =
+    "the program goes without those that its kernel or files do not have, but not without all";
+
+/// Why there is no line that records one of them.
+const NONE_HERE: &str = "this kernel has none of them: no recording that is made here answers this program";
+
+/// Why there is no line that records an event.
+const NOT_HERE: &str = "this kernel does not have it: no recording that is made here answers this program";
+
+/// Advice where of alternatives that may be missing none was recorded: what this kernel does not have is recorded on no line. `named` are the events, each with
+/// its refusal, `has` says of one whether this kernel has it, where that is known.
+pub(super) fn advise_alternatives(
+    missing: &mut [Diagnostic],
+    named: &[(&EventSpec, Diagnostic)],
+    has: &dyn Fn(&EventSpec) -> Option<bool>,
+) {
+    let has: Vec<_> = named.iter().map(|(spec, _)| has(spec)).collect();
+    let of = |wanted: bool| {
+        let all = named.iter().zip(&has);
+        all.filter(move |(_, has)| **has == Some(wanted))
+            .map(|((_, refused), _)| refused)
+    };
+    for absent in of(false) {
+        for one in missing.iter_mut().filter(|one| *one == absent) {
+            one.hints.retain(|hint| !hint.starts_with(RECORD_IT));
+        }
+    }
+    if let Some(last) = missing.last_mut() {
+        last.hints.push(ALTERNATIVES.to_owned());
+        if let Some((line, 1..)) = together(of(true)) {
+            last.hints.push(format!("record those that are here: {line}"));
+        } else if !has.is_empty() && has.iter().all(|has| *has == Some(false)) {
+            last.hints.push(NONE_HERE.to_owned());
+        }
+    }
+}
+
+/// Has the refusals of events that this kernel does not have say so, instead of a line that records them here; gives whether there are any.
+pub(super) fn say_absent(
+    refused: &mut [Diagnostic],
+    named: &[(&EventSpec, Diagnostic)],
+    has: &dyn Fn(&EventSpec) -> Option<bool>,
+) -> bool {
+    let mut any = false;
+    for (_, absent) in named.iter().filter(|(spec, _)| has(spec) == Some(false)) {
+        for one in refused.iter_mut().filter(|one| *one == absent) {
+            one.hints.retain(|hint| !hint.starts_with(RECORD_IT));
+            one.hints.push(NOT_HERE.to_owned());
+            any = true;
+        }
+    }
+    any
 }
 
 /// Adds to the last advice of several one line that records all events as they were advised.

@@ -229,6 +229,17 @@ mod tests {
         let line =
             "record those that are here: kestrel record -e 'kprobe:d' -e 'kprobe:a { record(args, arg0) }'";
         assert!(hint.contains(line), "{hint}");
+        // Without that setting each is needed.
+        let both = refusal_of("kprobe:a { @ = count() } kprobe:b_elsewhere { @ = count() }");
+        assert!(
+            both.contains("this kernel does not have it: no recording"),
+            "{both}"
+        );
+        assert!(
+            both.contains("kestrel record -e 'kprobe:a'") && !both.contains("record all of it"),
+            "{both}"
+        );
+        assert!(!both.contains("-e 'kprobe:b_elsewhere"), "{both}");
         let none = refusal_of("config = { missing_probes = ignore } kprobe:b_elsewhere { @ = count() }");
         assert!(
             none.contains("kprobe:b_elsewhere") && !none.contains("that are here"),

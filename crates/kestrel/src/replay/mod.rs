@@ -18,6 +18,7 @@ use calls::Calls;
 use kestrel_catalog::catalog::{Catalog, Via};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::procfs::possible_cpus;
 use kestrel_replay::{HandlerId, Replay, RunOutput, Subject};
@@ -154,7 +155,10 @@ impl Replaying {
                 types,
                 tracepoint: &|name| needs::tracepoint(kernel?, name),
                 has: &|spec| match kernel?.resolve(spec, Via::Auto) {
-                    Ok(_) => Some(true),
+                    // A function without a place for ftrace resolves, and is refused when its probe is attached.
+                    Ok(_) => Some(!function_of(spec).is_some_and(|name| {
+                        kernel.is_some_and(|it| it.is_listed(name).is_ok_and(|listed| !listed))
+                    })),
                     Err(Error::NoSuchEvent { .. } | Error::Unsupported { .. }) => Some(false),
                     Err(_) => None,
                 },
@@ -393,6 +397,17 @@ fn performed(
 fn is_watchpoint(record: &Record<'_>, address: u64) -> bool {
     let name = record.event.name.strip_prefix("watchpoint:");
     name.is_some_and(|name| name.starts_with(&format!("{address:#x}:")))
+}
+
+/// The function that a specification of a kprobe or kretprobe names, where it names one.
+fn function_of(spec: &EventSpec) -> Option<&str> {
+    match spec.parts.as_slice() {
+        [kind, name] if matches!(kind.text.as_str(), "kprobe" | "k" | "kretprobe" | "kr") => {
+            let is_word = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.');
+            name.text.chars().all(is_word).then_some(&name.text)
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

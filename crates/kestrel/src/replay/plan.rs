@@ -1,9 +1,9 @@
 //! Checks and compiles a program for the events of a recording, in rounds, as it is done for a kernel's events.
 
-use super::advice::{advise, advise_together, together, with_word, words_to_record};
+use super::advice::{advise, advise_alternatives, advise_together, say_absent, with_word, words_to_record};
 use super::arguments;
 use super::calls::{CallEvent, Calls};
-use super::events::{Found, RECORD_IT, Trigger, is_name, is_tracepoint, kind_of, record_it, trigger, wrong};
+use super::events::{Found, Trigger, is_name, is_tracepoint, kind_of, record_it, trigger, wrong};
 use crate::plan::{ProgramText, declared_maps, globals_of, whole_name};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::catalog::text_of;
@@ -82,13 +82,6 @@ pub(super) struct Planned {
 
 /// The word for how many CPUs there are.
 const NCPUS: &str = "ncpus";
-
-/// What must be there where all events may be missing.
-const ALTERNATIVES: &str =
-    "the program goes without those that its kernel or files do not have, but not without all";
-
-/// Why there is no line that records one of them.
-const NONE_HERE: &str = "this kernel has none of them: no recording that is made here answers this program";
 
 /// Where a probe uses `ncpus`.
 fn ncpus(probe: &Probe) -> Option<Span> {
@@ -448,35 +441,16 @@ impl<'e> Round<'e> {
         if self.wrong.is_empty() && !self.checked.iter().any(is_answered) && !self.left_out.is_empty() {
             // Of alternatives that may be missing, some must be there: the answer would be that nothing happened.
             let mut missing = std::mem::take(&mut self.left_out);
-            let has: Vec<_> = self
-                .named
-                .iter()
-                .map(|(spec, _)| (self.kernel.has)(spec))
-                .collect();
-            let named = || self.named.iter().zip(&has);
-            // What this kernel does not have is recorded on no line.
-            for ((_, absent), _) in named().filter(|(_, has)| **has == Some(false)) {
-                for one in missing.iter_mut().filter(|one| *one == absent) {
-                    one.hints.retain(|hint| !hint.starts_with(RECORD_IT));
-                }
-            }
-            if let Some(last) = missing.last_mut() {
-                last.hints.push(ALTERNATIVES.to_owned());
-                let here = named().filter(|(_, has)| **has == Some(true));
-                let here = here.map(|((_, missing), _)| missing);
-                if let Some((line, 1..)) = together(here) {
-                    last.hints.push(format!("record those that are here: {line}"));
-                } else if !has.is_empty() && has.iter().all(|has| *has == Some(false)) {
-                    last.hints.push(NONE_HERE.to_owned());
-                }
-            }
+            advise_alternatives(&mut missing, &self.named, self.kernel.has);
             return Err(wrong(text, missing));
         }
         if self.wrong.is_empty() {
             self.wrong = std::mem::take(&mut self.own);
         }
         if !self.wrong.is_empty() {
-            advise_together(&mut self.wrong);
+            if !say_absent(&mut self.wrong, &self.named, self.kernel.has) {
+                advise_together(&mut self.wrong);
+            }
             return Err(wrong(text, self.wrong));
         }
         for (_, diagnostic) in &self.globals.unwritten {
