@@ -308,13 +308,6 @@ pub fn place(name: &str, text: &str, span: Span) -> String {
     }
 }
 
-/// The words of a source at a place: in the body of a macro, those that call it. None where they are of several lines.
-pub fn words(text: &str, span: Span) -> Option<&str> {
-    let span = expansion::outermost(text, span);
-    let words = text.get(span.start as usize..span.end as usize)?.trim();
-    (!words.is_empty() && !words.contains('\n')).then_some(words)
-}
-
 /// The file, line and column (in bytes, both from 1) where a span begins.
 pub fn position<'a>(name: &'a str, text: &'a str, span: Span) -> (&'a str, usize, usize) {
     let line = Line::at(text, span);

@@ -1,6 +1,15 @@
 //! Source texts one behind the other: a position in the whole belongs to one of them.
 
+use super::ast::Span;
 use super::diag::{self, Diagnostic, Style};
+use super::expansion;
+
+/// The words of a source at a place: in the body of a macro, those that call it. None where they are of several lines.
+pub fn words(text: &str, span: Span) -> Option<&str> {
+    let span = expansion::outermost(text, span);
+    let words = text.get(span.start as usize..span.end as usize)?.trim();
+    (!words.is_empty() && !words.contains('\n')).then_some(words)
+}
 
 /// A script and the sources that it takes in, as one text.
 #[derive(Clone, Debug, Default, PartialEq)]
