@@ -203,11 +203,18 @@ fn values_that_were_not_recorded_are_refused_with_how_to_record_them() {
         &["the field \"flagz\" cannot be had", "did you mean \"flags\"?"],
     );
     refused(
-        "kprobe:vfs_read { @ = count() }",
+        "syscalls:sys_enter_close { @ = count() }",
         &[
-            "kprobe:vfs_read was not recorded",
-            "record it: kestrel record -e 'kprobe:vfs_read'",
+            "syscalls:sys_enter_close was not recorded",
+            "record it: kestrel record -e 'syscalls:sys_enter_close'",
             "the recording has ",
+        ],
+    );
+    refused(
+        "kprobe:vfs_nosuch { @ = count() }",
+        &[
+            "kprobe:vfs_nosuch was not recorded",
+            "this kernel does not have it",
         ],
     );
     refused(

@@ -122,12 +122,12 @@ fn stacks_without_frame_pointers_are_unwound() {
     assert_eq!(limited.out.matches('\t').count(), 2, "{}", limited.out);
     assert!(!limited.err.contains("unstable"), "{}", limited.err);
     let own = std::process::id().to_string();
-    // A shell that goes on afterwards runs it as a process of its own.
-    let script = place.path().join("run.sh");
-    std::fs::write(&script, format!("{program}\n:\n")).unwrap();
-    let command = format!("sh {}", script.display());
+    // Probes of files see the command alone: the program is run by the tracer's own `system()`.
+    let other = format!(
+        "uprobe:{program}:inner {{ printf(\"%s|\\n\", dw_ustack()); exit(); }} interval:ms:100 {{ system(\"{program}\"); }}"
+    );
     let other = place
-        .run(&["run", "-q", "-e", &handler("dw_ustack"), "-c", &command])
+        .run(&["run", "-q", "--unsafe", "--dwarf-pid", &own, "-e", &other])
         .succeeds();
     assert_eq!(stack(&other.out), ["inner"], "{}", other.out);
     assert!(
