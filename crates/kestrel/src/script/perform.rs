@@ -351,9 +351,7 @@ impl Perform {
         match ended {
             Ok(ended) => {
                 self.complain(&ended.stderr);
-                if !ended.stdout.is_empty() {
-                    self.out.extend(self.form().command(ended.stdout));
-                }
+                self.out.extend(self.form().command(ended.stdout));
                 if !ended.status.success() {
                     let how = match ended.status.code() {
                         Some(code) => format!("command exited with code {code}"),

@@ -147,6 +147,12 @@ impl Row {
     }
 }
 
+/// Whether `zero` was the last to empty a map.
+fn is_zeroed(ty: &MapType, state: &[u8]) -> bool {
+    let generation = state::word(state, state::generation(ty.number));
+    generation > 0 && state::word(state, state::zeroed(ty.number)) == generation
+}
+
 impl Snapshot {
     /// Makes rows of the elements of a BPF map: keys, each with a value per CPU (or one, where the map is not per CPU). `state` are the state map's bytes.
     /// Elements of the wrong size are passed over.
@@ -154,12 +160,11 @@ impl Snapshot {
     where
         C: IntoIterator<Item = &'v [u8]>,
     {
-        let generation = state::word(state, state::generation(ty.number));
-        let zeroed = generation > 0 && state::word(state, state::zeroed(ty.number)) == generation;
-        Self::shown_with(ty, state, elements, zeroed)
+        Self::shown_with(ty, state, elements, is_zeroed(ty, state))
     }
 
-    /// Like [`Snapshot::new`], for a map that is asked for by its name: one without keys then shows 0 where nothing is set, unless it is a histogram.
+    /// Like [`Snapshot::new`], for a map that is asked for by its name: one without keys then shows 0 where nothing is set, unless it is a histogram that no
+    /// `zero` emptied.
     pub fn by_name<'v, C>(
         ty: &MapType,
         state: &[u8],
@@ -172,7 +177,7 @@ impl Snapshot {
             ValueKind::Aggregation(aggregation) => aggregation.function.shows_empty(),
             _ => true,
         };
-        Self::shown_with(ty, state, elements, shows)
+        Self::shown_with(ty, state, elements, shows || is_zeroed(ty, state))
     }
 
     fn shown_with<'v, C>(

@@ -533,10 +533,10 @@ impl Work for ProgramRun<'_> {
             self.live.erase()?;
             // A signal that came just before the end.
             self.take_signal()?;
-            self.running.end(&mut self.perform)?;
+            // Whatever fails here, what the maps hold is printed first.
+            let ended = self.running.end(&mut self.perform);
             self.perform.say_not_run();
-            self.losses(true)?;
-            self.lost_packets()?;
+            let counted = self.losses(true).and_then(|()| self.lost_packets());
             if !self.prints_maps || self.options.mode().is_some() {
                 let end = self.perform.form().end();
                 self.perform.out.extend_from_slice(end.as_bytes());
@@ -545,6 +545,8 @@ impl Work for ProgramRun<'_> {
             }
             self.write()?;
             self.out.flush()?;
+            ended?;
+            counted?;
             return Ok(Duration::ZERO);
         }
         self.perform.poll()?;
