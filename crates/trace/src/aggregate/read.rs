@@ -147,12 +147,6 @@ impl Row {
     }
 }
 
-/// Whether `zero` was the last to empty a map.
-fn is_zeroed(ty: &MapType, state: &[u8]) -> bool {
-    let generation = state::word(state, state::generation(ty.number));
-    generation > 0 && state::word(state, state::zeroed(ty.number)) == generation
-}
-
 impl Snapshot {
     /// Makes rows of the elements of a BPF map: keys, each with a value per CPU (or one, where the map is not per CPU). `state` are the state map's bytes.
     /// Elements of the wrong size are passed over.
@@ -160,7 +154,7 @@ impl Snapshot {
     where
         C: IntoIterator<Item = &'v [u8]>,
     {
-        Self::shown_with(ty, state, elements, is_zeroed(ty, state))
+        Self::shown_with(ty, state, elements, state::is_zeroed(state, ty.number))
     }
 
     /// Like [`Snapshot::new`], for a map that is asked for by its name: one without keys then shows 0 where nothing is set, unless it is a histogram that no
@@ -177,7 +171,7 @@ impl Snapshot {
             ValueKind::Aggregation(aggregation) => aggregation.function.shows_empty(),
             _ => true,
         };
-        Self::shown_with(ty, state, elements, shows || is_zeroed(ty, state))
+        Self::shown_with(ty, state, elements, shows || state::is_zeroed(state, ty.number))
     }
 
     fn shown_with<'v, C>(

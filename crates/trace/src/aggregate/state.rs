@@ -35,6 +35,12 @@ pub const fn written(number: u32) -> u32 {
     WRITTEN + number * 8
 }
 
+/// Whether `zero` was the last to empty a map.
+pub fn is_zeroed(state: &[u8], number: u32) -> bool {
+    let generation = word(state, generation(number));
+    generation > 0 && word(state, zeroed(number)) == generation
+}
+
 /// A word of the state's bytes; 0 beyond their end.
 pub fn word(state: &[u8], offset: u32) -> u64 {
     let bytes = state.get(offset as usize..).and_then(<[u8]>::first_chunk);
