@@ -20,7 +20,7 @@ impl Objection {
     /// The warning about the place of an event of this kind and path where a script forces it.
     ///
     /// # Errors
-    /// Where it does not, or where nobody can: why it is no place.
+    /// Where the script does not force it, or the kernel would refuse it all the same: why no probe can be there.
     pub(super) fn forced(
         &self,
         catalog: &Catalog,

@@ -109,7 +109,7 @@ impl Catalog {
         self
     }
 
-    /// Whether a program or library tells of its functions' parameters (DWARF), in its file or in a debug file of it.
+    /// Whether a program or library has debug information (DWARF) about its functions' parameters, in its file or in a separate debug file.
     pub fn has_debug_info(&self, path: &str) -> bool {
         let file = executable::find(path).and_then(|path| self.executables().get(&path));
         file.is_ok_and(|file| file.debug_info().is_some())

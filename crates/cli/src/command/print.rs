@@ -150,7 +150,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(whole)
 }
 
-/// Times of day; those of its own clock, and said so, of a recording that does not say them.
+/// Times of day. Of a recording without a date they are times of its own clock, with a warning.
 fn wall(trace: &Trace, begin_ns: u64) -> Times {
     let clock = trace.reader.info().clock;
     if clock.date_ns(begin_ns).is_none() {

@@ -368,7 +368,7 @@ fn lists_have_the_functions_of_a_process() {
     }
 }
 
-/// What a script's probe of a file, or clock, cannot be attached to is said as bpftrace says it, and left out where the script says so.
+/// A uprobe, usdt or interval probe that cannot be attached is refused in bpftrace's words, and left out where `missing_probes` is not `error`.
 #[test]
 fn probes_that_cannot_be_attached_are_told_as_bpftrace_tells() {
     needs_tracing!();

@@ -182,7 +182,7 @@ impl<'a> Use<'a> {
         })
     }
 
-    /// A number that is known now; what is none is, in bpftrace's words, an invalid `what`.
+    /// A number that is known when the script is compiled; anything else is refused in bpftrace's words: an invalid `what`.
     pub(super) fn known(
         &self,
         checker: &mut Checker<'_>,

@@ -1,4 +1,4 @@
-//! bpftrace's words for errors about operands, which say at the whole of what is wrong what the checker's own say at the operand.
+//! bpftrace's words for errors about operands. Their place is the whole expression; the checker's own messages have the operand's.
 
 use super::checker::{Checked, Checker, Reported};
 use super::operands::no_operator;

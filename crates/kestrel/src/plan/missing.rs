@@ -214,7 +214,7 @@ impl Planner<'_> {
                 self.warn(spec.span, message);
                 Ok(true)
             }
-            // Of what a pattern matches the others are probed: only where there are none, it is said.
+            // The other functions of a pattern are probed. This one is named only if none of them can be.
             None if !is_name(spec) => {
                 let is_said = self.unmatched.iter().any(|(span, _)| *span == spec.span);
                 if self.missing_probes == Some(MissingProbes::Error) && !is_said {

@@ -247,7 +247,7 @@ fn take_pages(buffers: &[Buffer], cursors: &mut [(usize, Cursor)], has_returned:
                 })
             };
             let now = procfs::monotonic();
-            // An error is met again by who reads what is left.
+            // The reader of the remaining records meets the same error and reports it.
             _ = buffer.ring().follow(cursor, Policy::Take, now, &mut keep);
         }
         if pages.len() == before {

@@ -184,7 +184,7 @@ struct Lines<'a> {
     options: &'a Options,
     catalog: &'a Catalog,
     out: Vec<u8>,
-    /// Files of which it was said that parameters of their functions are not known.
+    /// Files without debug information that a warning has named.
     stripped: HashSet<String>,
 }
 

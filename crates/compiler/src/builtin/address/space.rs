@@ -17,7 +17,7 @@ pub(super) fn in_space(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space)
     })
 }
 
-/// The same, of what is no address in these words of bpftrace's.
+/// The same, with the caller's message in bpftrace's words for a value that is no address.
 fn address(
     checker: &mut Checker<'_>,
     usage: &Use<'_>,

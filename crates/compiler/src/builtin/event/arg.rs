@@ -113,8 +113,22 @@ mod tests {
     use crate::check::check;
     use crate::check::globals::Globals;
     use crate::context::{Context, EventField, ProgramKind, Source, ValueType};
+    use crate::lang::diag::Diagnostic;
     use crate::lang::parse_events;
     use kestrel_trace::layout::Base;
+
+    /// The warnings about a script's probe, which is accepted.
+    fn warnings(text: &str, context: &Context) -> Vec<Diagnostic> {
+        let (probe, found) = parse_events(text);
+        assert!(found.is_empty(), "{found:?}");
+        let mut globals = Globals {
+            infers_types: true,
+            ..Globals::default()
+        };
+        let (checked, found) = check(&probe, context, true, &mut globals);
+        assert!(checked.is_some(), "{found:?}");
+        found
+    }
 
     #[test]
     fn arguments_behind_the_last_parameter_are_warned_about() {
@@ -136,14 +150,7 @@ mod tests {
                 parameters,
                 ..Context::new("kprobe:f", ProgramKind::Kprobe)
             };
-            let (probe, found) = parse_events(&format!("kprobe:f {text}"));
-            assert!(found.is_empty(), "{found:?}");
-            let mut globals = Globals {
-                infers_types: true,
-                ..Globals::default()
-            };
-            let (checked, found) = check(&probe, &context, true, &mut globals);
-            assert!(checked.is_some(), "{found:?}");
+            let found = warnings(&format!("kprobe:f {text}"), &context);
             let words: Vec<&str> = found.iter().map(|found| found.message.as_str()).collect();
             let words = words.join("; ");
             assert!(
@@ -172,14 +179,7 @@ mod tests {
                 arguments: vec![Source::Expression("args.arg0".to_owned())],
                 ..Context::new(event, ProgramKind::Kprobe)
             };
-            let (probe, found) = parse_events(&format!("{event} {{ print(arg0 / 1000); }}"));
-            assert!(found.is_empty(), "{found:?}");
-            let mut globals = Globals {
-                infers_types: true,
-                ..Globals::default()
-            };
-            let (checked, found) = check(&probe, &context, true, &mut globals);
-            assert!(checked.is_some(), "{found:?}");
+            let found = warnings(&format!("{event} {{ print(arg0 / 1000); }}"), &context);
             let warned = found
                 .iter()
                 .any(|found| found.message.starts_with("signed operands"));

@@ -347,7 +347,7 @@ impl<'a> Parser<'a> {
     fn unexpected(&mut self, wanted: &str) -> Lost {
         let known = self.phrase_for(wanted);
         if self.token.kind == TokenKind::Bad {
-            // The lexer has said so, without knowing what is wanted.
+            // The lexer has reported this token. What the parser expected is added to its error.
             let start = self.start();
             if let Some(said) = self
                 .found

@@ -1,11 +1,11 @@
-//! What bpftrace says of errors of syntax, and where: what people know, and look for.
+//! bpftrace's messages for errors of syntax, and their places: people know them and search for them.
 
 use super::Parser;
 use crate::lang::ast::Span;
 use crate::lang::diag::Label;
 use crate::lang::lexer::{TokenKind, span};
 
-/// A table: what is wanted in the parser's words, and in bpftrace's.
+/// What the parser expected, in its own words and in bpftrace's.
 const WANTED: &[(&str, &str)] = &[
     ("an expression", "expected expression"),
     ("an operator or \")\"", "expected ')'"),

@@ -49,7 +49,7 @@ impl Session {
     }
 }
 
-/// Takes an element out; before Linux 5.14, which does that in one step, what is added between two steps is lost.
+/// Takes an element out: in one step from Linux 5.14 on. Before, it is read and then deleted, and hits between the two are lost.
 fn take(map: &Map, key: &[u8]) -> Result<Option<Vec<u8>>> {
     if let Ok(taken) = map.take(key) {
         return Ok(taken);
